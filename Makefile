@@ -1,0 +1,48 @@
+# Everything starts from here: `make run`, `make test`. Needs Python, a C compiler and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := pyproject.toml meson.build $(shell find lsbench kernels cases -type f \
+	\( -name '*.py' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.c' -o -name '*.cpp' \
+	-o -name 'meson.build' -o -name '*.yaml' -o -name '*.json' -o -name '*.npz' -o -name '*.typed' \))
+
+.PHONY: run test check build dev clean help
+
+help:  ## print this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+
+run: build  ## run the main job: every case of cases/quick.yaml, judged, timed and recorded
+	$(BIN)/lsbench run cases/quick.yaml
+
+test: dev  ## run all tests
+	$(BIN)/pytest
+
+check: dev  ## formatting, lint, types, layers
+	$(BIN)/ruff format --check lsbench tests
+	$(BIN)/ruff check lsbench tests
+	$(BIN)/mypy
+	$(BIN)/cython-lint kernels --max-line-length 100
+
+build: $(VENV)/.installed  ## build the compiled part and install lsbench into .venv
+
+dev: $(VENV)/.dev build  ## the same, with what tests and checks need
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.build-tools: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install -q --upgrade pip
+	$(BIN)/python -m pip install -q "meson-python>=0.17" "Cython>=3.1" "numpy>=2.0" "ninja>=1.11"
+	touch $@
+
+# A kept build directory makes the second build a matter of seconds.
+$(VENV)/.installed: $(VENV)/.build-tools $(SOURCES)
+	$(BIN)/python -m pip install -q --no-build-isolation -Cbuild-dir=build .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.installed
+	$(BIN)/python -m pip install -q --no-build-isolation -Cbuild-dir=build ".[test,lint]"
+	touch $@
+
+clean:  ## remove the build and the environment
+	rm -rf build $(VENV)

@@ -1,0 +1,106 @@
+"""What a provider is: anything that can produce gradInput.
+
+A provider knows tensors and options, never a case file. It says what it cannot do (:meth:`refuse`)
+instead of failing at it, and hands out a :class:`Prepared` computation that can be run, fetched and
+timed. A third party subclasses :class:`Provider` and registers it with the entry-point group
+``lsbench.providers``.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lsbench.formats import Format
+from lsbench.records import Options
+
+Array = npt.NDArray[np.generic]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One computation: arrays of one shape and dtype, any strides, in the format's NumPy dtype.
+
+    ``grad_input`` is allocated by the caller (NaN-filled storage, guarded gaps) and is written by
+    :meth:`Prepared.fetch` at the latest; ``buffer`` must not be read and may be None.
+    """
+
+    fmt: Format
+    grad_output: Array
+    self: Array
+    buffer: Array | None
+    grad_input: Array
+    options: Options
+
+
+class Prepared:
+    """A computation made ready: inputs converted or uploaded, code compiled, nothing timed yet."""
+
+    def run(self) -> None:
+        """Compute once; the result may stay where the provider left it."""
+        raise NotImplementedError
+
+    def fetch(self) -> None:
+        """Write the result of the last run into ``call.grad_input``; nothing where it is there."""
+
+    def time(self, loops: int) -> float:
+        """Seconds that ``loops`` runs take; compiled providers time in compiled code."""
+        start = time.perf_counter_ns()
+        for _ in range(loops):
+            self.run()
+        return (time.perf_counter_ns() - start) * 1e-9
+
+    def time_empty(self, loops: int) -> float:
+        """Seconds that ``loops`` calls of nothing take in the same loop."""
+        start = time.perf_counter_ns()
+        for _ in range(loops):
+            _nothing()
+        return (time.perf_counter_ns() - start) * 1e-9
+
+    def close(self) -> None:
+        """Give back what the computation holds."""
+
+
+def _nothing() -> None:
+    return None
+
+
+class Provider(ABC):
+    """One implementation under test."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        """The name as the user wrote it: fast, torch, python:my_module:my_function."""
+
+    @abstractmethod
+    def unavailable(self) -> str | None:
+        """Why it cannot run here (one line, naming the extra to install), or None."""
+
+    @abstractmethod
+    def version(self) -> str:
+        """Version of what is under test, for the record; called only if available."""
+
+    @abstractmethod
+    def refuse(self, call: Call) -> str | None:
+        """Why it cannot do this call (dtype, strides, options, emptiness), or None."""
+
+    @abstractmethod
+    def prepare(self, call: Call) -> Prepared:
+        """Make a computation ready; raises ProviderError where the implementation fails."""
+
+    @property
+    def axes(self) -> frozenset[str]:
+        """Options that may be varied to test determinism: of "threads", "block"."""
+        return frozenset()
+
+    @property
+    def isolated(self) -> bool:
+        """Whether it should run in a child process by default."""
+        return False
+
+    def close(self) -> None:
+        """Give back what the provider holds."""
