@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
 from lsbench.errors import UsageError
+
+Bits = npt.NDArray[Any]
+"""Bit patterns: uint32 or uint16."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Format:
     emax: int
     dtype: np.dtype[np.generic]
     """NumPy type of the values."""
-    bits_dtype: np.dtype[np.unsignedinteger[npt.NBitBase]]
+    bits_dtype: np.dtype[Any]
     """NumPy type of the bit patterns."""
 
     @property
@@ -94,7 +98,7 @@ class Format:
         return bits & self.sign_bit != 0
 
     def decode(self, bits: int) -> tuple[int, int, int]:
-        """A finite pattern as (sign, significand, exponent): (-1)^sign * significand * 2^exponent."""
+        """A finite pattern as (s, significand, exponent): (-1)^s * significand * 2^exponent."""
         magnitude = bits & ~self.sign_bit
         field = magnitude >> (self.p - 1)
         fraction = magnitude & ((1 << (self.p - 1)) - 1)
@@ -134,13 +138,13 @@ class Format:
         return max(floor_log2, self.emin) - self.p + 1
 
     def ulp(self, y: Fraction) -> Fraction:
-        """The spacing of the format at the real number y (SPEC: 2^(max(floor(log2|y|), emin)-p+1))."""
+        """The spacing at the real number y: 2^(max(floor(log2 |y|), emin) - p + 1)."""
         if y == 0:
             return self.min_subnormal
         return Fraction(2) ** self.ulp_exponent(floor_log2(abs(y)))
 
     def ordinal(self, bits: int) -> int:
-        """The position of a finite or infinite pattern on the number line; neighbours differ by 1."""
+        """The position of a pattern that is no NaN on the number line; neighbours differ by 1."""
         magnitude = bits & ~self.sign_bit
         return -magnitude if self.is_negative(bits) else magnitude
 
@@ -152,15 +156,11 @@ class Format:
         """The value as a Python float (exact for all three formats)."""
         return float(self.values(np.array([bits], self.bits_dtype)).astype(np.float64)[0])
 
-    def values(
-        self, bits: npt.NDArray[np.unsignedinteger[npt.NBitBase]]
-    ) -> npt.NDArray[np.generic]:
+    def values(self, bits: Bits) -> npt.NDArray[np.generic]:
         """An array of bit patterns seen as values, without a copy."""
         return bits.view(self.dtype)
 
-    def pattern(
-        self, values: npt.NDArray[np.generic]
-    ) -> npt.NDArray[np.unsignedinteger[npt.NBitBase]]:
+    def pattern(self, values: npt.NDArray[np.generic]) -> Bits:
         """An array of values seen as bit patterns, without a copy; strides are kept."""
         return values.view(self.bits_dtype)
 
@@ -171,11 +171,10 @@ def floor_log2(y: Fraction) -> int:
     return e if y >= Fraction(2) ** e else e - 1
 
 
-FP32 = Format("fp32", "FLOAT", 32, 24, -126, 127, np.dtype(np.float32), np.dtype(np.uint32))
-FP16 = Format("fp16", "FLOAT16", 16, 11, -14, 15, np.dtype(np.float16), np.dtype(np.uint16))
-BF16 = Format(
-    "bf16", "BFLOAT16", 16, 8, -126, 127, np.dtype(ml_dtypes.bfloat16), np.dtype(np.uint16)
-)
+_U16, _U32 = np.dtype(np.uint16), np.dtype(np.uint32)
+FP32 = Format("fp32", "FLOAT", 32, 24, -126, 127, np.dtype(np.float32), _U32)
+FP16 = Format("fp16", "FLOAT16", 16, 11, -14, 15, np.dtype(np.float16), _U16)
+BF16 = Format("bf16", "BFLOAT16", 16, 8, -126, 127, np.dtype(ml_dtypes.bfloat16), _U16)
 
 FORMATS: dict[str, Format] = {f.name: f for f in (FP32, FP16, BF16)}
 

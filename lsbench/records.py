@@ -77,7 +77,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Errors of one result, every element counted (SPEC section 4). Unit: ulp of the exact value."""
+    """Errors of one result, every element counted. Unit: ulp of the exact value."""
 
     elements: int
     measured: int
@@ -114,7 +114,7 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Standard:
-    """One acceptance standard of SPEC section 6 applied to one result."""
+    """One acceptance standard applied to one result."""
 
     name: str
     passed: bool
@@ -150,7 +150,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Determinism:
-    """Whether the bits of gradInput depend on anything but the inputs (SPEC section 7)."""
+    """Whether the bits of gradInput depend on anything but the inputs."""
 
     axes: tuple[Axis, ...]
 
@@ -188,7 +188,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Throughput:
-    """Time and bandwidth of one provider on one case (SPEC section 8)."""
+    """Time and bandwidth of one provider on one case."""
 
     state: str
     """hot or cold."""

@@ -1,1 +1,1 @@
-"""Implementations that can be judged; :func:`lsbench.providers.registry.resolve` finds one by name."""
+"""Implementations that can be judged; `registry.resolve` finds one by its name."""

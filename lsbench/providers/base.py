@@ -102,5 +102,5 @@ class Provider(ABC):
         """Whether it should run in a child process by default."""
         return False
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - a default for providers that hold nothing
         """Give back what the provider holds."""

@@ -1,4 +1,4 @@
-"""Provider names → providers: the project's own, the optional ones, and third parties' entry points."""
+"""Provider names → providers: the project's own, optional ones, third parties' entry points."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BUILTIN: dict[str, str] = {
     "ascend": "lsbench.providers.kernels:KernelProvider",
     "buffered": "lsbench.providers.kernels:KernelProvider",
 }
-"""Name → "module:factory"; a name ending in ":" is a prefix (``python:``), the rest is its argument."""
+"""Name → "module:factory"; a name ending in ":" is a prefix (``python:``) before an argument."""
 
 ENTRY_POINTS = "lsbench.providers"
 
