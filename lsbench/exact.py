@@ -10,7 +10,7 @@ Three ranges of x would need an enormous precision to tell what is known anyway,
 enclosure from an inequality:
 
 - x <= -2^10: 1 - e^x < sigma(-x) < 1, and e^x < 2^-1024;
-- |x| <= 2^-40: sigma(-x) lies strictly between 1/2 and 1/2 - x/4, since
+- |x| <= 2^-100: sigma(-x) lies strictly between 1/2 and 1/2 - x/4, since
   0 < (1/2 - sigma(-x))/x < 1/4;
 - x >= 2^14: 0 < sigma(-x) < e^-x < 2^-16384.
 """
@@ -31,6 +31,7 @@ BASE_PRECISION = 160
 
 _GUARD = 16  # mpmath's exp, addition and division are each good to an ulp; 2^-16 covers all three
 _SHIFT_FLOOR = 32
+_TINY = Fraction(1, 1 << 100)
 _CONTEXT = mpmath.MPContext()
 
 
@@ -63,7 +64,7 @@ def sigma_of_fraction(x: Fraction, precision: int = BASE_PRECISION) -> Enclosure
         return Enclosure((1 << 1024) - 1, 1 << 1024, -1024)
     if x >= 1 << 14:
         return Enclosure(0, 1, -(1 << 14))
-    if abs(x) <= Fraction(1, 1 << 40) and precision <= BASE_PRECISION:
+    if abs(x) <= _TINY and precision <= BASE_PRECISION:
         k = max(abs(x).denominator.bit_length() + 2, 160)
         half, quarter = 1 << (k - 1), int(abs(x) * (1 << k)) // 4 + 1
         return Enclosure(half - quarter, half, -k) if x > 0 else Enclosure(half, half + quarter, -k)
@@ -201,7 +202,7 @@ class ExactError(NamedTuple):
 
 
 def ulp_error(fmt: Format, g_bits: int, x_bits: int, computed_bits: int) -> ExactError | None:
-    """The signed error (computed - y) / ulp(y), good to 2^-52 of itself or 2^-100 ulp.
+    """The signed error (computed - y) / ulp(y), good to 2^-52 of itself or 2^-70 ulp.
 
     None where no error is defined, because a NaN or an infinity is computed or right; an infinity
     of the right sign for a finite y counts as 2^(emax+1), one of the wrong sign as -2^(emax+1).
