@@ -17,6 +17,7 @@ enclosure from an inequality:
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
@@ -210,26 +211,41 @@ def ulp_error(fmt: Format, g_bits: int, x_bits: int, computed_bits: int) -> Exac
     special = special_bits(fmt, g_bits, x_bits)
     if fmt.is_nan(computed_bits) or (special is not None and not fmt.is_finite(special)):
         return None
-    if fmt.is_inf(computed_bits):
-        computed = (-1) ** fmt.is_negative(computed_bits) * Fraction(2) ** (fmt.emax + 1)
-    else:
-        computed = fmt.to_fraction(computed_bits)
     if special is not None:
-        y = fmt.to_fraction(special)
-        unit = fmt.ulp(y)
-        return ExactError(float((computed - y) / unit), _log2(unit))
+        negative, significand, exponent = fmt.decode(special)
+        value = Enclosure(significand, significand, exponent)
+    else:
+        negative, value = int(fmt.is_negative(g_bits)), magnitude(fmt, g_bits, x_bits)
     precision = BASE_PRECISION
-    while True:
-        value = magnitude(fmt, g_bits, x_bits, precision)
-        exponent = ulp_exponent(fmt, value)
-        if exponent is not None:
-            y = (-1) ** fmt.is_negative(g_bits) * value.middle()
-            return ExactError(float((computed - y) / Fraction(2) ** exponent), exponent)
+    while (unit := ulp_exponent(fmt, value)) is None:
         precision *= 2
+        value = magnitude(fmt, g_bits, x_bits, precision)
+    return ExactError(_difference(fmt, computed_bits, negative, value, unit), unit)
 
 
-def _log2(power: Fraction) -> int:
-    return power.numerator.bit_length() - power.denominator.bit_length()
+def _difference(
+    fmt: Format, computed_bits: int, negative: int, value: Enclosure, unit: int
+) -> float:
+    # computed - (lo + hi)/2, in integers over one power of two, divided by 2^unit.
+    if fmt.is_inf(computed_bits):
+        sign, significand, exponent = int(fmt.is_negative(computed_bits)), 1, fmt.emax + 1
+    else:
+        sign, significand, exponent = fmt.decode(computed_bits)
+    common = min(exponent, value.exponent - 1)
+    computed = significand << (exponent - common)
+    y = (value.lo + value.hi) << (value.exponent - 1 - common)
+    return _to_float((-computed if sign else computed) - (-y if negative else y), common - unit)
+
+
+def _to_float(integer: int, exponent: int) -> float:
+    # integer * 2^exponent to nearest: 64 bits and a sticky one decide, whatever the length.
+    size = abs(integer)
+    drop = max(size.bit_length() - 64, 0)
+    kept = size >> drop
+    if kept << drop != size:
+        kept |= 1
+    value = math.ldexp(kept, exponent + drop)
+    return -value if integer < 0 else value
 
 
 def decimal(fmt: Format, g_bits: int, x_bits: int, digits: int = 20) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -154,6 +155,8 @@ class Format:
 
     def to_float(self, bits: int) -> float:
         """The value as a Python float (exact for all three formats)."""
+        if self.is_nan(bits):
+            return math.nan
         return float(self.values(np.array([bits], self.bits_dtype)).astype(np.float64)[0])
 
     def values(self, bits: Bits) -> npt.NDArray[np.generic]:

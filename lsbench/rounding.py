@@ -103,3 +103,21 @@ def round_fraction(
     if Fraction(significand) * Fraction(2) ** exponent > fmt.max_finite:
         return overflow_bits(fmt, mode, negative)
     return fmt.encode(int(negative), significand, exponent)
+
+
+def shortest_decimal(fmt: Format, bits: int) -> str:
+    """The shortest decimal that rounds to nearest even to that pattern; nan, inf, -inf as words.
+
+    >>> from lsbench.formats import FP16
+    >>> shortest_decimal(FP16, 0x2E66)
+    '0.1'
+    """
+    number = fmt.to_float(bits)
+    if not fmt.is_finite(bits):
+        return "nan" if fmt.is_nan(bits) else str(number)
+    for digits in range(1, 18):
+        text = f"{number:.{digits}g}"
+        rounded = round_fraction(fmt, Fraction(text), Rounding.RNE, negative=fmt.is_negative(bits))
+        if rounded == bits:
+            return repr(float(text)).removesuffix(".0")
+    raise AssertionError(f"no 17 digits give {fmt.hex(bits)}")
