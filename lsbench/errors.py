@@ -5,6 +5,7 @@ LsbenchError
 │   ├── CaseFileError   a case file that cannot be read or is not valid            (exit 2)
 │   ├── TensorError     shapes, dtypes, strides or memory that do not fit          (exit 2)
 │   └── ResultsError    a results file that cannot be read or is not valid         (exit 2)
+├── SelectionError      the options select no case                                 (exit 5)
 ├── ProviderError       a provider that failed on a case                           (exit 3)
 ├── OutputError         a file that cannot be written                              (exit 3)
 └── BuildError          the compiled part is missing or cannot run here            (exit 3)
@@ -37,8 +38,23 @@ class ResultsError(UsageError):
     """A results file is unreadable, of an unknown schema, or damaged."""
 
 
+class SelectionError(LsbenchError):
+    """The options select nothing; nothing was run."""
+
+    exit_code = 5
+
+
 class ProviderError(LsbenchError):
-    """A provider raised, returned something else than a gradient, or died."""
+    """A provider raised, returned something else than a gradient, or died.
+
+    ``verdict`` says what the row is recorded as: "crashed", or "contract" for a wrong shape or
+    dtype or for changed inputs. ``details`` is longer text, such as the user's traceback.
+    """
+
+    def __init__(self, message: str, *, verdict: str = "crashed", details: str = "") -> None:
+        super().__init__(message)
+        self.verdict = verdict
+        self.details = details
 
 
 class OutputError(LsbenchError):
