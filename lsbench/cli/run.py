@@ -1,0 +1,166 @@
+"""`lsbench run`: load, select, run, save, print, exit by the gates."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lsbench.errors import SelectionError
+from lsbench.formats import FORMATS
+from lsbench.rounding import Rounding
+
+if TYPE_CHECKING:
+    from lsbench.records import Run
+    from lsbench.runner import Selection
+
+KINDS = click.Choice(["table", "json", "markdown"])
+
+
+@click.command()
+@click.argument("cases", nargs=-1, required=True, metavar="CASES...")
+@click.option("-k", "expression", default="", help="Cases by name: words with and, or, not.")
+@click.option("--tag", "tags", multiple=True, help="Cases with this tag; repeatable.")
+@click.option(
+    "--kernel", "--provider", "providers", multiple=True, help="Instead of the cases' own."
+)
+@click.option("--dtype", "dtypes", multiple=True, type=click.Choice(list(FORMATS)))
+@click.option("--arithmetic", type=click.Choice(list(FORMATS)), help="Of the kernels.")
+@click.option(
+    "--rounding",
+    type=click.Choice([mode.value for mode in Rounding]),
+    help="Of the stored results.",
+)
+@click.option("--threads", type=click.IntRange(1, 1024), help="Of the kernels.")
+@click.option(
+    "--repeat", type=click.IntRange(2, 1000), default=3, help="Runs whose bits are compared."
+)
+@click.option("--reference", type=click.Choice(["certified", "mpmath", "arb"]), default="certified")
+@click.option("--no-throughput", is_flag=True, help="Do not time.")
+@click.option("--no-determinism", is_flag=True, help="Do not vary threads, layout, position, ...")
+@click.option(
+    "--budget", type=click.FloatRange(0.01, 3600), default=0.2, help="Seconds to time a row."
+)
+@click.option("--isolate/--no-isolate", default=None, help="Providers in a child process.")
+@click.option(
+    "--timeout", type=click.FloatRange(0.1), default=60.0, help="Of an isolated call, in s."
+)
+@click.option("--traceback", is_flag=True, help="Record the traceback of a provider that raises.")
+@click.option("--output", type=click.Path(path_type=Path), help="Results file [results/NAME.json].")
+@click.option("--format", "form", type=KINDS, default="table", help="Of what is printed.")
+@click.option("--fail-fast", is_flag=True, help="Stop at the first row that fails.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the closing line only.")
+@click.option("--dry-run", is_flag=True, help="Validate and show what would run.")
+@click.option("--list", "listing", is_flag=True, help="List the selected cases, one a line.")
+def command(
+    cases: tuple[str, ...],
+    expression: str,
+    tags: tuple[str, ...],
+    providers: tuple[str, ...],
+    dtypes: tuple[str, ...],
+    arithmetic: str | None,
+    rounding: str | None,
+    threads: int | None,
+    repeat: int,
+    reference: str,
+    no_throughput: bool,
+    no_determinism: bool,
+    budget: float,
+    isolate: bool | None,
+    timeout: float,
+    traceback: bool,
+    output: Path | None,
+    form: str,
+    fail_fast: bool,
+    quiet: bool,
+    dry_run: bool,
+    listing: bool,
+) -> int:
+    """Run the cases of YAML files, judge every element, and exit by the gates.
+
+    \b
+    Exit status  0 all gates pass       3 a case could not be run
+                 1 a gate failed        5 nothing was selected
+                 2 bad usage or input   130 interrupted; what was finished is recorded
+    """
+    from lsbench import results, runner
+    from lsbench.cases import load
+    from lsbench.cli.progress import Bar
+    from lsbench.row import Settings
+    from lsbench.selection import choose
+
+    chosen = choose(load(cases), expression=expression, tags=tags, dtypes=dtypes)
+    if not chosen:
+        raise SelectionError("no case was selected: see lsbench run --list without -k and --tag")
+    options = {"arithmetic": arithmetic, "rounding": rounding, "threads": threads}
+    selections = runner.select([runner.override(case, **options) for case in chosen], providers)
+    if listing or dry_run:
+        _show(selections, plain=listing)
+        return 0
+    settings = Settings(
+        reference=reference,
+        determinism=not no_determinism,
+        repeats=repeat,
+        throughput=not no_throughput,
+        budget=budget,
+        isolate=isolate,
+        timeout=timeout,
+        tracebacks=traceback,
+    )
+    path = output or Path("results") / f"{Path(cases[0]).stem}.json"
+    results.check_writable(path)
+    signal.signal(signal.SIGTERM, _interrupt)
+    with Bar(quiet=quiet or form != "table") as bar:
+        run = runner.run(
+            selections,
+            settings,
+            command=shlex.join(["lsbench", *sys.argv[1:]]),
+            fail_fast=fail_fast,
+            observer=bar,
+            checkpoint=lambda document: results.save(document, path),
+        )
+    results.save(run, path)
+    _print(run, form, quiet, path)
+    return run.exit_code
+
+
+def _interrupt(number: int, frame: object) -> None:
+    # A polite kill is an interruption: what is finished is recorded.
+    raise KeyboardInterrupt
+
+
+def _show(selections: list[Selection], *, plain: bool) -> None:
+    """List the selected cases, or what would run of each."""
+    if plain:
+        for name in dict.fromkeys(s.case.name for s in selections):
+            click.echo(name)
+        return
+    for selection in selections:
+        case = selection.case
+        shape = "x".join(map(str, case.shape)) or "()"
+        click.echo(f"{case.name}  {case.dtype} {shape}  {selection.provider}  ({case.source})")
+    click.echo(f"{len(selections)} rows would run")
+
+
+def _print(run: Run, form: str, quiet: bool, path: Path) -> None:
+    """Print the run in the form asked for; standard error gets what is no part of that form."""
+    from lsbench.report.console import console, print_run, summary
+
+    out = console()
+    if quiet:
+        click.echo(summary(run))
+    elif form == "json":
+        from lsbench import results
+
+        click.echo(results.dumps(run))
+    elif form == "markdown":
+        from lsbench.report.markdown import markdown
+
+        click.echo(markdown(run))
+    else:
+        print_run(run, out)
+        click.echo(f"results: {path}")

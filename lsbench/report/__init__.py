@@ -1,0 +1,1 @@
+"""Reports: a run in words, one module per form; a report says, and computes nothing."""

@@ -1,0 +1,221 @@
+"""One case × one provider → one row."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from lsbench import accuracy, determinism, gates, standards, throughput, verdicts
+from lsbench.cases import Case, Tensors, first_phase, tensors
+from lsbench.errors import LsbenchError, ProviderError
+from lsbench.formats import by_name
+from lsbench.providers.base import Call, Prepared, Provider
+from lsbench.records import Accuracy, Gate, Row
+
+Step = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run measures, and how long it may take over a row."""
+
+    reference: str = "certified"
+    determinism: bool = True
+    repeats: int = 3
+    """Repetitions whose bits are compared."""
+    throughput: bool = True
+    budget: float = 0.2
+    """Seconds of timing per row."""
+    isolate: bool | None = None
+    """Run providers in a child process; None: as the provider prefers."""
+    timeout: float = 60.0
+    """Seconds an isolated provider may take for one call."""
+    memory: int | None = None
+    """Bytes an isolated provider may use."""
+    tracebacks: bool = False
+    """Put a provider's own traceback into the row's notes."""
+
+
+def run_row(case: Case, provider: Provider, settings: Settings, step: Step) -> Row:
+    """Run, judge and time one case with one provider; a failure becomes the row's verdict."""
+    row = _blank(case, provider)
+    try:
+        return _positive(row, case, provider, settings, step)
+    except ProviderError as error:
+        notes = (*row.notes, error.details) if settings.tracebacks and error.details else row.notes
+        return _closed(replace(row, reason=str(error), notes=notes), case, {error.verdict})
+    except (LsbenchError, MemoryError) as error:
+        reason = str(error) or "out of memory"
+        return _closed(replace(row, reason=reason), case, {"crashed"})
+
+
+def _blank(case: Case, provider: Provider) -> Row:
+    return Row(
+        case=case.name,
+        dtype=case.dtype,
+        shape=case.shape,
+        layout=dict(case.layout),
+        product=case.product,
+        tags=case.tags,
+        source=case.source,
+        seed=case.seed,
+        provider=provider.name,
+        provider_version="",
+        options=case.options,
+        input_hash="",
+        output_hash="",
+        verdicts=(),
+        reason="",
+        notes=(),
+        status=None,
+        expected_status=case.expect,
+        accuracy=None,
+        standards=(),
+        determinism=None,
+        throughput=None,
+        gates=(),
+        reproduce=reproduce(case, provider.name),
+    )
+
+
+def reproduce(case: Case, provider: str) -> str:
+    """The command line that runs this row alone, with its options as they stand."""
+    path = case.source.rsplit(":", 1)[0]
+    words = ["lsbench", "run", path, "-k", case.name, "--provider", provider]
+    return shlex.join(words)
+
+
+def _positive(row: Row, case: Case, provider: Provider, settings: Settings, step: Step) -> Row:
+    reason = provider.unavailable()
+    if reason is not None:
+        return _closed(replace(row, reason=reason), case, {"skipped"})
+    row = replace(row, provider_version=provider.version())
+    phase = first_phase(case)
+    row = replace(row, status=phase.status, notes=phase.notes)
+    expected = case.expect or 0
+    status = Gate(
+        "status", f"== {expected}", str(phase.status), phase.status == expected, case.source
+    )
+    row = replace(row, gates=(status,))
+    if not status.passed or expected:
+        return _closed(
+            replace(row, reason=phase.message), case, set() if status.passed else {"contract"}
+        )
+    return _computed(row, case, provider, settings, step)
+
+
+def _computed(row: Row, case: Case, provider: Provider, settings: Settings, step: Step) -> Row:
+    fmt = by_name(case.dtype)
+    held = tensors(case)
+    call = Call(fmt, held.grad_output, held.self, held.buffer, held.grad_input, case.options)
+    row = replace(row, input_hash=determinism.input_hash(fmt, held.grad_output, held.self))
+    refusal = provider.refuse(call)
+    if refusal is not None:
+        return _closed(replace(row, reason=refusal), case, {"unsupported"})
+    prepared = provider.prepare(call)
+    try:
+        prepared.run()
+        prepared.fetch()
+        breaches = _breaches(row, call, held, prepared)
+        row = _judged(row, call, settings, step)
+        if settings.throughput and case.throughput and call.self.size:
+            step("timing", 0, 1)
+            timed = throughput.measure_row(provider, prepared, call, settings.budget, case.seed)
+            row = replace(row, throughput=timed)
+    finally:
+        prepared.close()
+    if settings.determinism:
+        step("determinism", 0, 1)
+        axes = determinism.check(provider, call, repeats=settings.repeats)
+        row = replace(row, determinism=axes)
+    row = replace(row, reason="; ".join(breaches))
+    contract = Gate("contract", "no breach", row.reason or "none", not breaches, case.source)
+    row = replace(row, gates=(*row.gates, contract, *gates.evaluate(case.gates, row)))
+    return replace(row, verdicts=_verdicts(row, provider, call, settings))
+
+
+def _breaches(row: Row, call: Call, held: Tensors, prepared: Prepared) -> list[str]:
+    """What the contract forbids and this computation did."""
+    fmt, found = call.fmt, []
+    if held.gaps_touched():
+        found.append("wrote outside gradInput's elements")
+    if determinism.input_hash(fmt, call.grad_output, call.self) != row.input_hash:
+        found.append("changed an input")
+    if call.buffer is not None and call.buffer.size:
+        before = determinism.output_hash(fmt, call.grad_input)
+        kept = call.buffer.copy()
+        call.buffer[...] = 1
+        prepared.run()
+        prepared.fetch()
+        if determinism.output_hash(fmt, call.grad_input) != before:
+            found.append("read buffer: its values change the result")
+        call.buffer[...] = kept
+        prepared.run()
+        prepared.fetch()
+    return found
+
+
+def _judged(row: Row, call: Call, settings: Settings, step: Step) -> Row:
+    options = call.options
+
+    def progress(done: int, total: int) -> None:
+        step("judging", done, total)
+
+    errors = accuracy.judge(
+        call.fmt,
+        options.rounding,
+        options.seed,
+        call.grad_output,
+        call.self,
+        call.grad_input,
+        reference=settings.reference,
+        ftz=options.ftz,
+        progress=progress,
+    )
+    return replace(
+        row,
+        accuracy=errors,
+        output_hash=determinism.output_hash(call.fmt, call.grad_input),
+        standards=standards.evaluate(call.fmt, call.grad_output, call.self, call.grad_input),
+    )
+
+
+def _verdicts(row: Row, provider: Provider, call: Call, settings: Settings) -> tuple[str, ...]:
+    errors = row.accuracy
+    assert errors is not None
+    lost = errors.flushed > errors.spurious_zero and not call.options.ftz
+    flushes, reads_zero = (
+        verdicts.probe_subnormals(provider, call.fmt, call.options) if lost else (False, False)
+    )
+    found = verdicts.of_accuracy(errors, row.gates, flushes=flushes, reads_zero=reads_zero)
+    if found and any(words != "contiguous" for words in row.layout.values()):
+        plain = _contiguous_errors(provider, call, settings)
+        if not verdicts.of_accuracy(plain, (), flushes=flushes, reads_zero=reads_zero):
+            found = {"stride"}
+    found |= verdicts.of_determinism(row.determinism)
+    found |= verdicts.of_throughput([row.throughput] if row.throughput else [])
+    if any(not gate.passed for gate in row.gates if gate.name in ("contract", "status")):
+        found.add("contract")
+    return verdicts.order(found)
+
+
+def _contiguous_errors(provider: Provider, call: Call, settings: Settings) -> Accuracy:
+    """The errors of the same values laid out without strides."""
+    y = verdicts.compute(provider, call.fmt, call.grad_output, call.self, call.options)
+    return accuracy.judge(
+        call.fmt,
+        call.options.rounding,
+        call.options.seed,
+        call.grad_output,
+        call.self,
+        y,
+        reference=settings.reference,
+        ftz=call.options.ftz,
+    )
+
+
+def _closed(row: Row, case: Case, found: set[str]) -> Row:
+    """A row that ends before its figures: its gates are there, unexercised ones are left out."""
+    evaluated = gates.evaluate(case.gates, row) if case.gates else ()
+    return replace(row, gates=(*row.gates, *evaluated), verdicts=verdicts.order(found))
