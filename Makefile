@@ -6,7 +6,7 @@ SOURCES := pyproject.toml meson.build $(shell find lsbench kernels cases -type f
 	\( -name '*.py' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.c' -o -name '*.cpp' \
 	-o -name 'meson.build' -o -name '*.yaml' -o -name '*.json' -o -name '*.npz' -o -name '*.typed' \))
 
-.PHONY: run test check build dev clean help
+.PHONY: run test check gate build dev clean help
 
 help:  ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -22,6 +22,9 @@ check: dev  ## formatting, lint, types, layers
 	$(BIN)/ruff check lsbench tests
 	$(BIN)/mypy
 	$(BIN)/cython-lint kernels --max-line-length 100
+
+gate: build  ## judge the project's own kernels against the stored baseline
+	$(BIN)/lsbench run cases/ci.yaml --baseline results/baseline.json --output build/ci.json
 
 build: $(VENV)/.installed  ## build the compiled part and install lsbench into .venv
 

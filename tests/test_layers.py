@@ -18,7 +18,7 @@ LAYERS = {
     "records": "records",
     "compiled": "_kernels",
     "providers": "providers",
-    "measures": "reference tally accuracy determinism throughput statistics standards figures",
+    "measures": "reference arb tally accuracy determinism throughput statistics standards figures",
     "cases": "cases",
     "run": "environment results gates verdicts row runner selection compare baseline sweep",
     "faces": "report cli __main__ __init__",
