@@ -97,6 +97,10 @@ class Provider(ABC):
         """Options that may be varied to test determinism: of "threads", "block"."""
         return frozenset()
 
+    def siblings(self) -> dict[str, Provider]:
+        """The same computation by other builds, by name; their bits are compared."""
+        return {}
+
     @property
     def isolated(self) -> bool:
         """Whether it should run in a child process by default."""
