@@ -177,7 +177,9 @@ def _judged(row: Row, call: Call, settings: Settings, step: Step) -> Row:
         row,
         accuracy=errors,
         output_hash=determinism.output_hash(call.fmt, call.grad_input),
-        standards=standards.evaluate(call.fmt, call.grad_output, call.self, call.grad_input),
+        standards=standards.evaluate(
+            call.fmt, errors, call.grad_output, call.self, call.grad_input
+        ),
     )
 
 
