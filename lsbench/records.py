@@ -222,6 +222,9 @@ class Gate:
     passed: bool
     source: str
     """Where the rule stands: file:line, or the command line."""
+    exercised: bool = True
+    """False where the row lacks the figure, and ``found`` says why; it counts as passed then,
+    unless no row of the run exercised the rule."""
 
 
 @dataclass(frozen=True)
@@ -334,5 +337,9 @@ class Run:
     """False for a run that was interrupted."""
     exit_code: int
     schema: int = SCHEMA
+    gates: tuple[Gate, ...] = ()
+    """Gates on the run as a whole: rules that no row exercised."""
+    verdict: str = ""
+    """One line: what the exit code means here."""
     extra: dict[str, object] = field(default_factory=dict)
     """What one kind adds: a sweep's per-binade tables and shards."""

@@ -18,9 +18,10 @@ LAYERS = {
     "records": "records",
     "compiled": "_kernels",
     "providers": "providers",
-    "measures": "reference arb tally accuracy determinism throughput statistics standards figures",
+    "measures": "reference arb tally accuracy determinism throughput statistics standards"
+    " figures gates",
     "cases": "cases",
-    "run": "environment results gates verdicts row runner selection compare baseline sweep",
+    "run": "environment results verdicts row runner selection compare baseline sweep",
     "faces": "report cli __main__ __init__",
 }
 ORDER = {module: i for i, names in enumerate(LAYERS.values()) for module in names.split()}
