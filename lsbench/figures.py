@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
+from lsbench import standards
+from lsbench.determinism import AXES
 from lsbench.errors import UsageError
 from lsbench.records import Row, Throughput
 
@@ -105,17 +107,6 @@ COUNTS = {
     "spurious_zero": "zeros where the correctly rounded result is a normal number",
     "daz": "results that are right only if subnormal inputs are read as zero",
 }
-STANDARDS = {
-    "torch": "within the defaults of torch.testing.assert_close",
-    "cann-mere-mare": "mean and maximum relative error within CANN's thresholds",
-    "cann-mixed": "99 % within CANN's mixed tolerance and no outlier beyond its limit",
-    "cann-ratio": "errors at most CANN's multiples of a second implementation's",
-    "faithful": "every error below 1 ulp",
-    "exact": "every result correctly rounded",
-}
-AXES = ("repeats", "threads", "blocks", "alignment", "layout", "position", "isa", "process")
-"""What determinism varies; each is a figure ``deterministic.AXIS``."""
-
 SPEEDS: dict[str, tuple[str, Better, str, Callable[[Throughput], Scalar | None]]] = {
     "of_roof": (
         "",
@@ -146,7 +137,7 @@ def _figures() -> Iterator[Figure]:
         yield number(name, "ulp", doc)
     for name, doc in COUNTS.items():
         yield number(name, "" if name.endswith("_share") else "elements", doc)
-    for name, doc in STANDARDS.items():
+    for name, doc in standards.NAMES.items():
         yield truth(name, "standard", doc, partial(_standard, name))
     doc = "no bit depends on anything but the inputs, on every axis tried"
     yield truth("deterministic", "determinism", doc, _deterministic)

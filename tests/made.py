@@ -25,9 +25,7 @@ from lsbench.records import (
 
 ONE = Value("0x3c00", "1")
 HALF = Value("0x3800", "0.5")
-WORST = Element(
-    3, ONE, Value("0x0000", "0"), Value("0x3801", "0.50048828125"), HALF, "0.5", 1.0
-)
+WORST = Element(3, ONE, Value("0x0000", "0"), Value("0x3801", "0.50048828125"), HALF, "0.5", 1.0)
 ACCURACY = Accuracy(
     elements=1000,
     measured=990,
