@@ -9,8 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-SCHEMA = 1
-"""Version of the results format; it grows when the meaning or the place of a field changes."""
+SCHEMA = 2
+"""Version of the results format; it grows when a field is added, or changes its meaning or place.
+
+A field that a later schema added has a default, which is what older documents get for it.
+
+1. The first.
+2. ``Gate.exercised``, ``Run.gates`` and ``Run.verdict``.
+"""
 
 VERDICTS = (
     "nonfinite",

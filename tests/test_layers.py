@@ -15,7 +15,7 @@ LAYERS = {
     "numbers": "errors formats rounding exact",
     "tensors": "views layouts inputs",
     "operator": "operator",
-    "records": "records",
+    "records": "records codec output",
     "compiled": "_kernels",
     "providers": "providers",
     "measures": "reference arb tally accuracy determinism throughput statistics standards"
