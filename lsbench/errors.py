@@ -6,6 +6,7 @@ LsbenchError
 │   ├── TensorError     shapes, dtypes, strides or memory that do not fit          (exit 2)
 │   └── ResultsError    a results file that cannot be read or is not valid         (exit 2)
 ├── SelectionError      the options select no case                                 (exit 5)
+├── BaselineError       a baseline that is missing                                 (exit 4)
 ├── ProviderError       a provider that failed on a case                           (exit 3)
 ├── OutputError         a file that cannot be written                              (exit 3)
 └── BuildError          the compiled part is missing or cannot run here            (exit 3)
@@ -42,6 +43,12 @@ class SelectionError(LsbenchError):
     """The options select nothing; nothing was run."""
 
     exit_code = 5
+
+
+class BaselineError(LsbenchError):
+    """There is no baseline to compare with."""
+
+    exit_code = 4
 
 
 class ProviderError(LsbenchError):

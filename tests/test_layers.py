@@ -21,7 +21,7 @@ LAYERS = {
     "measures": "reference arb tally accuracy determinism throughput statistics standards"
     " figures gates",
     "cases": "cases",
-    "run": "environment results verdicts row runner selection compare baseline sweep",
+    "run": "environment results verdicts row runner selection pace compare baseline inject sweep",
     "faces": "report cli __main__ __init__",
 }
 ORDER = {module: i for i, names in enumerate(LAYERS.values()) for module in names.split()}
