@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# meson-python looks for meson and ninja on the path.
+export PATH := $(abspath $(BIN)):$(PATH)
 SOURCES := pyproject.toml meson.build $(shell find lsbench kernels cases -type f \
 	\( -name '*.py' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.c' -o -name '*.cpp' \
 	-o -name 'meson.build' -o -name '*.yaml' -o -name '*.json' -o -name '*.npz' -o -name '*.typed' \))
