@@ -3,6 +3,7 @@
 #ifndef LSBENCH_TABLE_H
 #define LSBENCH_TABLE_H
 
+#include "fast.h"
 #include "formulas.h"
 
 typedef struct {
@@ -22,6 +23,8 @@ typedef struct {
 #define LS_STORAGES(name) {name##_fp32, name##_fp16, name##_bf16}
 #define LS_ARITHMETICS(name) \
     {LS_STORAGES(name##_in_fp32), LS_STORAGES(name##_in_fp16), LS_STORAGES(name##_in_bf16)}
+/* The kernels of the project's own have one arithmetic. */
+#define LS_ONE_ARITHMETIC(name) {LS_STORAGES(name)}
 /* A bound that holds where results are stored in the arithmetic's own format. */
 #define LS_OWN_FORMAT(ulp) {{ulp, 0, 0}, {0, ulp, 0}, {0, 0, ulp}}
 /* Up to here e^-x is a normal number of each arithmetic. */
@@ -33,6 +36,12 @@ typedef struct {
  * number is at most 1 ulp of it; products of errors stay below 0.1 ulp at p = 8. `buffered` adds
  * one subtraction, from 1 and of at most 1/2. */
 static const ls_kernel LS_KERNELS[] = {
+    {"fast", "g / (1 + exp(x)), one rounding after an error too small to matter",
+        "right special values, large g and tiny sigma(-x) included; bits vary with fused multiply-add",
+        {{0.68, 0.51, 0.51}}, LS_ANY_X, LS_ONE_ARITHMETIC(ls_fast)},
+    {"exact", "g / (1 + exp(x)), correctly rounded",
+        "every g and x in every rounding mode; the same bits on every machine",
+        {{0.5, 0.5, 0.5}}, LS_ANY_X, LS_ONE_ARITHMETIC(ls_exact)},
     {"textbook", "g * (1 / (1 + exp(x)))",
         "the formula as the operator's page writes it; exp overflows for large x and leaves 0",
         LS_OWN_FORMAT(4.1), LS_NORMAL_EXP, LS_ARITHMETICS(ls_textbook)},
