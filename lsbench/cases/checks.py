@@ -40,13 +40,16 @@ def faults(error: ValidationError, table: Table, model: type[BaseModel]) -> list
         place, node, path = locate(table, entry["loc"])
         key = ".".join(path)
         if entry["type"] == "extra_forbidden":
-            made.append(_unknown(place, path, model))
+            made.append(_unknown(key_mark(table, path), path, model))
         elif entry["type"] == "missing":
             name = str(entry["loc"][-1])
             made.append(Fault(place, key, f"key {name!r} is missing, expected a value"))
         else:
             gathered.setdefault((place, key), (node, []))[1].append(_expected(entry))
     for (place, key), (node, expected) in gathered.items():
+        # A fault deeper inside tells which of two forms was meant.
+        if any(other.startswith(f"{key}.") for _, other in gathered):
+            continue
         made.append(Fault(place, key, _sentence(node, expected)))
     return made
 
@@ -78,6 +81,8 @@ def key_mark(table: Table, path: list[str]) -> Mark:
     for part in path:
         if isinstance(node, Table) and part in node.entries:
             mark, node = node.entries[part].mark, node.entries[part].node
+        elif isinstance(node, Items) and part.isdigit():
+            node = node.nodes[int(part)]
     return mark
 
 

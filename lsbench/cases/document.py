@@ -250,8 +250,7 @@ class _Builder:
 
     def _key(self, event: yaml.Event, node: Node) -> str:
         if not isinstance(node, Leaf):
-            self._fail(event, "found a collection as a key, expected a word")
-        assert isinstance(node, Leaf)
+            raise Fault(node.mark, "", "found a collection as a key, expected a word")
         if node.text == "<<":
             self._fail(event, "found a merge key '<<', expected 'defaults:' for what cases share")
         return node.text

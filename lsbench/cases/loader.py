@@ -20,7 +20,7 @@ from lsbench.errors import CaseFileError
 SCHEMA = 1
 """Version of the case file format."""
 TOP = ("schema", "defaults", "cases")
-CASE_ONLY = {"name", "matrix"}
+CASE_ONLY = ("name", "matrix")
 
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
@@ -101,14 +101,11 @@ class _File:
         if not isinstance(node, Table):
             self._fault(node.mark, "defaults", f"found {found(node)}, expected a mapping")
             return None
-        for key in ("name", "matrix"):
+        for key in CASE_ONLY:
             if key in node.entries:
-                self._fault(
-                    node.entries[key].mark, key, f"{key!r} belongs to a case, not to defaults"
-                )
-        kept = Table(
-            node.mark, {k: e for k, e in node.entries.items() if k not in ("name", "matrix")}
-        )
+                message = f"{key!r} is for a case, not for defaults"
+                self._fault(node.entries[key].mark, key, message)
+        kept = Table(node.mark, {k: e for k, e in node.entries.items() if k not in CASE_ONLY})
         try:
             CaseFields.model_validate(plain(kept))
         except ValidationError as wrong:

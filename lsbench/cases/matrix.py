@@ -123,9 +123,8 @@ def _set(table: Table, path: list[str], entry: Entry) -> Table:
     if rest:
         below = entries.get(key)
         if below is not None and not isinstance(below.node, Table):
-            raise Fault(
-                entry.mark, f"matrix.{'.'.join(path)}", f"{key!r} is no mapping to set a key in"
-            )
+            what = f"{key!r} is no mapping to set {rest[0]!r} in"
+            raise Fault(entry.mark, "matrix", what)
         inner = below.node if below else Table(entry.mark, {})
         assert isinstance(inner, Table)
         entry = Entry(below.mark if below else entry.mark, _set(inner, rest, entry))

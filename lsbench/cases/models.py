@@ -162,6 +162,8 @@ class _LayoutBase(_Named):
     @classmethod
     def _explicit(cls, given: object) -> object:
         # Beside strides the key 'offset' is a part of them, not the layout of that name.
+        if isinstance(given, dict) and "storage" in given and "strides" not in given:
+            raise wrong("'strides' beside 'storage'")
         if isinstance(given, dict) and "strides" in given:
             return {("start" if key == "offset" else key): value for key, value in given.items()}
         return given
@@ -324,8 +326,15 @@ class CaseFields(BaseModel):
     product: Annotated[
         str, Choice(tuple(PRODUCTS)), Field(description="Whose dtypes the operator supports.")
     ] = DEFAULT_PRODUCT
-    layout: Layouts = None
-    input: Inputs = None
+    layout: Annotated[
+        Layouts, Field(description="Layout of each tensor; contiguous by default.")
+    ] = None
+    input: Annotated[
+        Inputs,
+        Field(
+            description="Values of each input; by default normal, std 4 for self, 1 for grad_output."
+        ),
+    ] = None
     providers: Annotated[
         tuple[Annotated[str, Field(min_length=1)], ...],
         BeforeValidator(_list),
@@ -345,8 +354,12 @@ class CaseFields(BaseModel):
     ] = None
     seed: Annotated[Seed, Field(description="Seed of the inputs.")] = 0
     tags: Annotated[Words, Field(description="For lsbench run --tag.")] = ()
-    dtypes: Dtypes = None
-    shapes: Shapes = None
+    dtypes: Annotated[
+        Dtypes, Field(description="Dtypes of single tensors, for negative cases.")
+    ] = None
+    shapes: Annotated[
+        Shapes, Field(description="Shapes of single tensors, for negative cases.")
+    ] = None
     grad_output: Null = None
     self_: Annotated[Null, Field(alias="self")] = None
     buffer: Null = None

@@ -26,7 +26,8 @@ def schema() -> dict[str, Any]:
     definitions["Gates"] = _gates(definitions)
     for part in (case, defaults):
         gates = {"$ref": "#/definitions/Gates"}
-        part["properties"]["gates"] = {"anyOf": [gates, {"type": "null"}]}
+        described = part["properties"]["gates"]["description"]
+        part["properties"]["gates"] = {"description": described, "anyOf": [gates, {"type": "null"}]}
         part["required"] = [key for key in part.get("required", []) if key == "name"]
     case["properties"]["matrix"] = _matrix(case["properties"])
     return {
@@ -55,10 +56,12 @@ def _parts(model: type[CaseFields]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _to_draft_7(node: object) -> None:
-    """Rewrite tuples of 2020-12 and drop the titles that only repeat a key."""
+    """Rewrite tuples of 2020-12 and drop titles and defaults that tell nothing."""
     if isinstance(node, dict):
         if isinstance(node.get("title"), str):
             del node["title"]
+        if "default" in node and node["default"] is None:
+            del node["default"]
         # Draft 7 ignores everything beside a reference: descriptions must wrap it.
         if "$ref" in node and len(node) > 1:
             node["allOf"] = [{"$ref": node.pop("$ref")}]
