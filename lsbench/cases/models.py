@@ -263,10 +263,11 @@ Input: Any = create_model(
 )
 
 
-def per_tensor(value: Any, text: str, names: tuple[str, ...]) -> Any:
+def per_tensor(kind: str, value: Any, names: tuple[str, ...]) -> Any:
     """A model with one optional key a tensor."""
-    fields: dict[str, Any] = {name: (value, Field(None, description=text)) for name in names}
-    return create_model(f"{text.split()[0]}PerTensor", __config__=STRICT, __doc__=text, **fields)
+    fields: dict[str, Any] = dict.fromkeys(names, (value, None))
+    doc = f"{kind}, one key a tensor."
+    return create_model(f"{kind}PerTensor", __config__=STRICT, __doc__=doc, **fields)
 
 
 INPUTS = ("grad_output", "self", "buffer")
@@ -277,10 +278,10 @@ if TYPE_CHECKING:
     Dtypes: TypeAlias = Any
     Shapes: TypeAlias = Any
 else:
-    Layouts = per_tensor(Layout, "Layout of each tensor; contiguous by default.", TENSORS)
-    Inputs = per_tensor(Input, "Values of each input; default: normal, std 4 for self.", INPUTS)
-    Dtypes = per_tensor(Dtype, "Dtypes of single tensors, for negative cases.", TENSORS)
-    Shapes = per_tensor(Shape, "Shapes of single tensors, for negative cases.", TENSORS)
+    Layouts = per_tensor("Layout", Layout, TENSORS)
+    Inputs = per_tensor("Input", Input, INPUTS)
+    Dtypes = per_tensor("Dtype", Dtype, TENSORS)
+    Shapes = per_tensor("Shape", Shape, TENSORS)
 
 
 class Kernel(BaseModel):
@@ -331,9 +332,7 @@ class CaseFields(BaseModel):
     ] = None
     input: Annotated[
         Inputs,
-        Field(
-            description="Values of each input; by default normal, std 4 for self, 1 for grad_output."
-        ),
+        Field(description="Values of each input; default: normal, of std 4 for self."),
     ] = None
     providers: Annotated[
         tuple[Annotated[str, Field(min_length=1)], ...],
