@@ -8,7 +8,6 @@ is compared with the baseline.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -17,7 +16,7 @@ from lsbench import compare, results
 from lsbench.codec import Misfit, decode, encode
 from lsbench.errors import BaselineError, ResultsError, UsageError
 from lsbench.figures import FIGURES, text
-from lsbench.records import Gate, Row, Run
+from lsbench.records import Row, Run
 
 WAIVABLE = ("nonfinite", *(name for name in FIGURES if name.split(".")[0] == "deterministic"))
 """Figures that no row of a baseline may fail at without a waiver."""
@@ -207,9 +206,7 @@ def apply(
         for pair in comparison.columns[0].pairs
     }
     rows = tuple(replace(row, gates=(*row.gates, *added[id(row)])) for row in run.rows)
-    held = tuple(
-        Gate("baseline.waiver", "not expired", line, False, baseline.name) for line in expired
-    )
+    held = compare.waiver_gates(expired, baseline.name)
     code = _exit_code(run, comparison)
     verdict = f"{run.verdict}; {comparison.verdict}" if run.verdict else comparison.verdict
     return replace(run, rows=rows, gates=(*run.gates, *held), exit_code=code, verdict=verdict)
@@ -219,8 +216,3 @@ def _exit_code(run: Run, comparison: compare.Comparison) -> int:
     if not run.complete or not run.rows or run.exit_code == compare.EXIT_WORSE:
         return run.exit_code
     return comparison.exit_code or run.exit_code
-
-
-def read_all(paths: Sequence[str | Path]) -> list[tuple[str, Run]]:
-    """Results by the names of their files; raises ResultsError for one that is not results."""
-    return [(str(path), results.load(path)) for path in paths]

@@ -9,7 +9,7 @@ figure that got worse is a regression unless a tolerance was given. Times are co
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from lsbench import environment, pace
@@ -317,3 +317,27 @@ _GATED = {
     "speed": (),
 }
 """Category → figures of which a row has one where it was measured; times say so by a change."""
+
+
+def waiver_gates(expired: Iterable[str], baseline: str) -> tuple[Gate, ...]:
+    """Expired waivers of a baseline as failed gates on the run as a whole."""
+    rule = "not expired"
+    return tuple(Gate("baseline.waiver", rule, line, False, baseline) for line in expired)
+
+
+def as_run(comparison: Comparison) -> Run:
+    """The comparison as a run whose gates say what got worse, which is what reports are made of."""
+    rows = [
+        replace(pair.after, gates=gates(pair, comparison.baseline, comparison.options))
+        for column in comparison.columns
+        for pair in column.pairs
+        if pair.after is not None
+    ]
+    return replace(
+        comparison.columns[-1].run,
+        kind="compare",
+        rows=tuple(rows),
+        gates=waiver_gates(comparison.expired, comparison.baseline),
+        exit_code=comparison.exit_code,
+        verdict=comparison.verdict,
+    )

@@ -43,9 +43,9 @@ class Failure:
 
 
 def failures(run: Run) -> list[Failure]:
-    """Every failed gate and crashed row, worst row first."""
+    """Every failed gate and crashed row, worst row first; a comparison's rows are in that order."""
     found = [Failure(None, gate) for gate in run.gates if not gate.passed]
-    for row in sorted(run.rows, key=gravity):
+    for row in run.rows if run.kind == "compare" else sorted(run.rows, key=gravity):
         failed = [Failure(row, gate) for gate in row.gates if not gate.passed]
         found += failed or ([Failure(row, None)] if "crashed" in row.verdicts else [])
     return found
