@@ -19,8 +19,8 @@ CHUNK = 1 << 16
 """Elements judged at a time; 16-bit and 32-bit chunks of three tensors stay below 1 MiB."""
 
 Array = npt.NDArray[np.generic]
-Progress = Callable[[int], None]
-"""Called with the number of elements just judged."""
+Progress = Callable[[int, int], None]
+"""Called with the number of elements judged so far and of all."""
 
 
 def judge(
@@ -31,7 +31,7 @@ def judge(
     self: Array,
     grad_input: Array,
     *,
-    reference: str = "mpmath",
+    reference: str = "certified",
     ftz: bool = False,
     progress: Progress | None = None,
 ) -> Accuracy:
@@ -44,9 +44,12 @@ def judge(
 
     Raises TensorError for arrays that do not fit together, UsageError for an unknown reference.
     """
-    for name, array in (("self", self), ("grad_input", grad_input)):
+    tensors = {"grad_output": grad_output, "self": self, "grad_input": grad_input}
+    for name, array in tensors.items():
         if array.shape != grad_output.shape:
             raise TensorError(f"shape of {name} is {array.shape}: expected {grad_output.shape}")
+        if array.dtype != fmt.dtype:
+            raise TensorError(f"dtype of {name} is {array.dtype}: expected {fmt.dtype}")
     declared = Declared(fmt, Rounding(mode), seed, ftz)
     judged_by = make(reference, declared)
     audit = Audit(judged_by, grad_output.size, seed=seed)
@@ -54,15 +57,12 @@ def judge(
         judged_by.add(position, g, x, computed)
         audit.check(position, g, x, computed)
         if progress is not None:
-            progress(g.size)
+            progress(position + g.size, grad_output.size)
     return conclude(judged_by, audit)
 
 
 def _chunks(fmt: Format, *tensors: Array) -> Iterator[tuple[int, Bits, Bits, Bits]]:
     """Row-major chunks of bit patterns, contiguous whatever the strides."""
-    for tensor in tensors:
-        if tensor.dtype != fmt.dtype:
-            raise TensorError(f"dtype {tensor.dtype}: expected {fmt.dtype}")
     if tensors[0].size == 0:
         return
     chunks = np.nditer(  # type: ignore[call-overload]  # NumPy's stub lacks "contig"

@@ -44,11 +44,13 @@ class Declared:
     period: int | None = None
     """Stochastic rounding counts positions modulo this: the tensor's length in a sweep."""
 
+    def index(self, position: int) -> int:
+        """What stochastic rounding counts for an element."""
+        return position % self.period if self.period else position
+
     def draw(self, position: int) -> int:
         """The draw of stochastic rounding for an element, 0 in other modes."""
-        if self.mode is not Rounding.SR:
-            return 0
-        return sr_draw(self.seed, position % self.period if self.period else position)
+        return sr_draw(self.seed, self.index(position)) if self.mode is Rounding.SR else 0
 
     def stored(self, bits: int) -> int:
         """What a correctly rounded result is stored as: itself, or a zero of its sign."""
@@ -98,6 +100,7 @@ def count(tally: Tally, declared: Declared, oracle: Oracle, entry: Entry) -> Non
     entry = entry._replace(ulp=error)
     stored = declared.stored(correct)
     counts.elements += 1
+    misrounded_before = counts.misrounded
     if not (fmt.is_finite(computed) and fmt.is_finite(stored)):
         _count_nonfinite(tally, fmt, entry, stored)
     else:
@@ -112,6 +115,9 @@ def count(tally: Tally, declared: Declared, oracle: Oracle, entry: Entry) -> Non
     if error is not None:
         tally.add_error(error)
     counts.daz += _reads_subnormals_as_zero(declared, oracle, entry, stored, draw)
+    if tally.binades is not None:
+        wrong = counts.misrounded > misrounded_before
+        tally.binades.add(fmt, entry.g, entry.x, wrong, error)
 
 
 def _count_nonfinite(tally: Tally, fmt: Format, entry: Entry, stored: int) -> None:
@@ -188,6 +194,10 @@ def make(name: str, declared: Declared) -> Judge:
     """The judge of that name; raises UsageError for an unknown one or a missing extra."""
     if name == "mpmath":
         return OracleJudge("mpmath", declared, MpmathOracle(declared))
+    if name == "certified":
+        from lsbench.certified import CertifiedJudge
+
+        return CertifiedJudge(declared)
     if name == "arb":
         from lsbench.arb import ArbOracle
 

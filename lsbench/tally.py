@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
+from lsbench.binades import Binades
 from lsbench.errors import ResultsError
 
 UNIT_BITS = 30
@@ -112,6 +113,8 @@ class Tally:
     """The worst with subnormal results that were flushed to zero excused."""
     nonfinite: Entry | None = None
     """The first element that counts as nonfinite."""
+    binades: Binades | None = None
+    """Tables by binade, where they were asked for."""
 
     def add_error(self, error: float) -> None:
         """Add one defined error to the sums and the histogram."""
@@ -142,6 +145,9 @@ class Tally:
         self.worst = _worse(self.worst, other.worst)
         self.worst_kept = _worse(self.worst_kept, other.worst_kept)
         self.nonfinite = _earlier(self.nonfinite, other.nonfinite)
+        if other.binades is not None:
+            self.binades = self.binades or Binades()
+            self.binades.merge(other.binades)
 
     def mean(self) -> float:
         """Mean magnitude of the errors; 0 where none was measured."""
@@ -176,6 +182,7 @@ class Tally:
             "worst": _plain(self.worst),
             "worst_kept": _plain(self.worst_kept),
             "nonfinite": _plain(self.nonfinite),
+            "binades": None if self.binades is None else self.binades.to_plain(),
         }
 
     @classmethod
@@ -190,6 +197,7 @@ class Tally:
                 square,
                 Counter({int(k): int(n) for k, n in plain["histogram"]}),
                 *(_entry(plain[name]) for name in ("worst", "worst_kept", "nonfinite")),
+                None if plain["binades"] is None else Binades.from_plain(plain["binades"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ResultsError(f"damaged tally: {error}; expected what a sweep wrote") from None

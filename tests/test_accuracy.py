@@ -173,7 +173,7 @@ def test_bad_arguments_are_named():
     a = np.zeros(3, np.float16)
     with pytest.raises(TensorError, match=r"shape of self is \(2,\): expected \(3,\)"):
         accuracy.judge(FP16, "rne", 0, a, a[:2], a)
-    with pytest.raises(TensorError, match="dtype float32: expected float16"):
+    with pytest.raises(TensorError, match="dtype of grad_input is float32: expected float16"):
         accuracy.judge(FP16, "rne", 0, a, a, a.astype(np.float32))
     with pytest.raises(UsageError, match="unknown reference 'guess'"):
         accuracy.judge(FP16, "rne", 0, a, a, a, reference="guess")
