@@ -101,18 +101,20 @@ def summarise(
     worst; another element can exceed them by twice the reference's bound at most, 2^-19 ulp.
     """
     counts = tally.counts
+    kept = _error(declared, tally.worst_kept)
+    largest = max(_error(declared, tally.worst), kept)
     named = tally.worst if tally.nonfinite is None else tally.nonfinite
     return Accuracy(
         elements=counts.elements,
         measured=counts.measured,
-        max_ulp=_error(declared, tally.worst),
+        max_ulp=largest,
         mean_ulp=tally.mean(),
         rms_ulp=tally.rms(),
-        p50_ulp=tally.percentile(500),
-        p99_ulp=tally.percentile(990),
-        p999_ulp=tally.percentile(999),
+        p50_ulp=min(tally.percentile(500), largest),
+        p99_ulp=min(tally.percentile(990), largest),
+        p999_ulp=min(tally.percentile(999), largest),
         bias_ulp=tally.bias(),
-        max_ulp_ftz=_error(declared, tally.worst_kept),
+        max_ulp_ftz=kept,
         misrounded=counts.misrounded,
         nonfinite=counts.nonfinite,
         nan_lost=counts.nan_lost,

@@ -5,14 +5,14 @@ written by the platform's floats, special values follow IEEE multiplication, enc
 Arb, and rounding compares balls. Precision rises until every comparison is certain; where x = 0 the
 ball is a point and a tie can occur, elsewhere it cannot.
 
-python-flint keeps its working precision in one global context, so that one thread at a time may use
-this module.
+python-flint keeps its working precision in one global context: threads take turns.
 """
 
 from __future__ import annotations
 
 import math
 import struct
+import threading
 from typing import Any
 
 from lsbench.errors import UsageError
@@ -22,6 +22,7 @@ from lsbench.reference import Truth
 FIRST_PRECISION = 128
 _LAST_PRECISION = 1 << 20
 _LARGEST_ARGUMENT = 4096.0
+_TURN = threading.Lock()
 
 
 class ArbOracle:
@@ -48,12 +49,13 @@ class ArbOracle:
         if limit is not None:
             return Truth(self._write(limit), self._error_of_special(c_value, limit))
         precision = FIRST_PRECISION
-        while precision <= _LAST_PRECISION:
-            self._flint.ctx.prec = precision
-            found = self._decide(abs(g_value), x_value, c_value, g_value < 0, draw)
-            if found is not None:
-                return found
-            precision *= 2
+        with _TURN:
+            while precision <= _LAST_PRECISION:
+                self._flint.ctx.prec = precision
+                found = self._decide(abs(g_value), x_value, c_value, g_value < 0, draw)
+                if found is not None:
+                    return found
+                precision *= 2
         raise AssertionError(f"undecided at {_LAST_PRECISION} bits: g = {g_value}, x = {x_value}")
 
     def _special(self, g: float, x: float) -> float | None:

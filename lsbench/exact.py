@@ -18,9 +18,10 @@ enclosure from an inequality:
 from __future__ import annotations
 
 import math
+import threading
 from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import mpmath
 
@@ -33,7 +34,16 @@ BASE_PRECISION = 160
 _GUARD = 16  # mpmath's exp, addition and division are each good to an ulp; 2^-16 covers all three
 _SHIFT_FLOOR = 32
 _TINY = Fraction(1, 1 << 100)
-_CONTEXT = mpmath.MPContext()
+
+
+class _Local(threading.local):
+    """A context per thread: its precision is state, and sweeps judge in several threads."""
+
+    def __init__(self) -> None:
+        self.context: Any = mpmath.MPContext()
+
+
+_LOCAL = _Local()
 
 
 class Enclosure(NamedTuple):
@@ -75,9 +85,10 @@ def sigma_of_fraction(x: Fraction, precision: int = BASE_PRECISION) -> Enclosure
 def _sigma_by_mpmath(x: Fraction, precision: int) -> Enclosure:
     # 1 + e^x loses nothing that matters: for x < 0 the sum keeps `precision` bits of a value near
     # 1, for tiny |x| near 2; the callers' loop raises the precision where that is not enough.
-    with _CONTEXT.workprec(precision + _GUARD):
-        argument = _CONTEXT.mpf(x.numerator) / x.denominator
-        value = 1 / (1 + _CONTEXT.exp(argument))
+    context = _LOCAL.context
+    with context.workprec(precision + _GUARD):
+        argument = context.mpf(x.numerator) / x.denominator
+        value = 1 / (1 + context.exp(argument))
     _, man, exponent, bits = value._mpf_
     man, exponent, slack = int(man), int(exponent), precision + 8
     if bits < slack:
@@ -253,8 +264,9 @@ def decimal(fmt: Format, g_bits: int, x_bits: int, digits: int = 20) -> str:
     special = special_bits(fmt, g_bits, x_bits)
     if special is not None and not fmt.is_finite(special):
         return str(fmt.to_float(special))
-    with _CONTEXT.workprec(int(digits * 3.33) + 40):
+    context = _LOCAL.context
+    with context.workprec(int(digits * 3.33) + 40):
         if special is not None:
-            return str(_CONTEXT.nstr(_CONTEXT.mpf(fmt.to_float(special)), digits))
-        g, x = (_CONTEXT.mpf(fmt.to_float(b)) for b in (g_bits, x_bits))
-        return str(_CONTEXT.nstr(g / (1 + _CONTEXT.exp(x)), digits))
+            return str(context.nstr(context.mpf(fmt.to_float(special)), digits))
+        g, x = (context.mpf(fmt.to_float(b)) for b in (g_bits, x_bits))
+        return str(context.nstr(g / (1 + context.exp(x)), digits))
