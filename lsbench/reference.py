@@ -206,15 +206,24 @@ def make(name: str, declared: Declared) -> Judge:
 
 
 class Audit:
-    """A second judgement by mpmath: a seeded sample of ``elements`` positions, and the worst."""
+    """A second judgement by mpmath: a seeded sample of ``elements`` positions, and the worst.
+
+    Positions are ``first``, ``first`` + 1, ...
+    """
 
     def __init__(
-        self, judge: Judge, elements: int, *, seed: int, sample: int = AUDIT_SAMPLE
+        self,
+        judge: Judge,
+        elements: int,
+        *,
+        seed: int,
+        sample: int = AUDIT_SAMPLE,
+        first: int = 0,
     ) -> None:
         self._judge = judge
         self._oracle = MpmathOracle(judge.declared)
         chosen = random.Random(seed).sample(range(elements), min(sample, elements))
-        self._positions = np.sort(np.array(chosen, np.int64))
+        self._positions = np.sort(np.array(chosen, np.int64)) + first
         self.audited = 0
         self.differed = 0
 

@@ -11,6 +11,7 @@ hard        stored pairs whose exact values lie nearest to a border of rounding
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -128,8 +129,6 @@ def parse_value(fmt: Format, text: str) -> int:
     ``min`` is the smallest subnormal. Returns the pattern of the nearest value of the format.
     Raises UsageError for anything else.
     """
-    from fractions import Fraction
-
     word = text.strip().lower()
     named = {"max": fmt.max_bits, "min": 1, "-max": fmt.max_bits | fmt.sign_bit}
     try:
@@ -151,4 +150,7 @@ def parse_value(fmt: Format, text: str) -> int:
             f"cannot read {text!r} as a value of {fmt.name}: expected a decimal, a hex float, "
             "pi, max, min or bits:0x..."
         ) from None
-    return round_fraction(fmt, value, Rounding.RNE, negative=word.startswith("-"))
+    bits = round_fraction(fmt, value, Rounding.RNE, negative=word.startswith("-"))
+    if not fmt.is_finite(bits):
+        raise UsageError(f"{text!r} is beyond the largest {fmt.name}: expected less, or bits:0x...")
+    return bits

@@ -1,0 +1,42 @@
+"""Shards on an existing Dask cluster; a lost worker's shards are run again by others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from lsbench.errors import ProviderError, UsageError
+from lsbench.plan import Plan
+from lsbench.shards import Outcome, run_shard
+
+RETRIES = 3
+"""How often a shard may fail, or lose its worker, before the sweep does."""
+
+
+def outcomes(address: str, plan: Plan, shards: Iterable[int]) -> Iterator[Outcome]:
+    """Run shards on the cluster whose scheduler has that address; yield outcomes as they come.
+
+    Each shard counts once, however often it was run. Every worker needs lsbench of this version.
+    Raises UsageError where dask.distributed is missing or the scheduler does not answer,
+    ProviderError where a shard fails for good.
+    """
+    try:
+        from dask.distributed import Client, as_completed
+    except ImportError:
+        raise UsageError("--dask needs dask.distributed: pip install 'lsbench[dask]'") from None
+    try:
+        client = Client(address, timeout="10s", set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"no Dask scheduler answers at {address}: {error}") from None
+    with client:
+        plain = plan.to_plain()
+        futures = [
+            client.submit(run_shard, plain, shard, pure=False, retries=RETRIES) for shard in shards
+        ]
+        try:
+            for future in as_completed(futures):
+                error = future.exception()
+                if error is not None:
+                    raise ProviderError(f"a shard failed on the cluster: {error}")
+                yield Outcome.from_plain(future.result())
+        finally:
+            client.cancel(futures)
