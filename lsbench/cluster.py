@@ -34,9 +34,9 @@ def outcomes(address: str, plan: Plan, shards: Iterable[int]) -> Iterator[Outcom
         ]
         try:
             for future in as_completed(futures):
-                error = future.exception()
-                if error is not None:
-                    raise ProviderError(f"a shard failed on the cluster: {error}")
+                failure = future.exception()
+                if failure is not None:
+                    raise ProviderError(f"a shard failed on the cluster: {failure}")
                 yield Outcome.from_plain(future.result())
         finally:
             client.cancel(futures)

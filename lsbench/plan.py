@@ -95,7 +95,7 @@ class Plan:
         return -(-size // self.shard_size)
 
     def part(self, size: int, number: int, of: int) -> range:
-        """The shards of part ``number`` of ``of``, counted from 1: neighbours, equal but for one."""
+        """The shards of part ``number`` of ``of``, from 1 on: neighbours, all parts alike."""
         total = self.shards(size)
         return range((number - 1) * total // of, number * total // of)
 

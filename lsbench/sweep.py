@@ -1,9 +1,9 @@
-"""A sweep from plans to a results document: shards run here or on a cluster, totals kept as they come."""
+"""A sweep: shards run here or on a cluster, and totals kept as they come."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,7 +15,6 @@ from lsbench.providers.registry import resolve
 from lsbench.records import Accuracy, Row, Run
 from lsbench.runner import EXIT_INTERRUPTED, exit_code
 from lsbench.shards import Outcome
-
 
 
 class Observer:
@@ -71,7 +70,7 @@ def document(parts: Sequence[Part], rules: Sequence[GateRule], command: str) -> 
 
 def _outcomes(
     part: Part, threads: int | None, dask: str | None, observer: Observer
-) -> Iterator[Outcome]:
+) -> Generator[Outcome, None, None]:
     if dask is None:
         yield from shards.outcomes(part.plan, part.left, threads=threads, tick=observer.judged)
         return
@@ -121,10 +120,11 @@ class _Document:
 def _judged(part: Part, rules: Sequence[GateRule]) -> Row:
     """A part's row with its gates and verdicts."""
     row = part.row()
-    if row.accuracy is None:
+    errors = row.accuracy
+    if errors is None:
         return row
     row = replace(row, gates=(*row.gates, *gates.evaluate(rules, row)))
-    return replace(row, verdicts=verdicts.order(_kinds(part, row, row.accuracy)))
+    return replace(row, verdicts=verdicts.order(_kinds(part, row, errors)))
 
 
 def _kinds(part: Part, row: Row, errors: Accuracy) -> set[str]:
