@@ -113,7 +113,9 @@ LS_REF_INLINE double ls_ref_power(int exponent) {
 }
 
 LS_REF_INLINE uint64_t ls_ref_sign_bit(ls_ref_format f) { return 1ull << (f.bits - 1); }
-LS_REF_INLINE uint64_t ls_ref_infinity(ls_ref_format f) { return (2ull * f.emax + 1) << (f.p - 1); }
+LS_REF_INLINE uint64_t ls_ref_infinity(ls_ref_format f) {
+    return (uint64_t)(2 * f.emax + 1) << (f.p - 1);
+}
 LS_REF_INLINE uint64_t ls_ref_least_normal(ls_ref_format f) { return 1ull << (f.p - 1); }
 
 LS_REF_INLINE ls_vd ls_ref_select(ls_vi mask, ls_vd yes, ls_vd no) {
@@ -195,7 +197,7 @@ LS_REF_INLINE void ls_ref_judge_lanes(ls_ref_block *b, size_t at, ls_ref_format 
 
     ls_vd y = ls_ref_value(g & ~sign_bit, f) * sigma;
     ls_vu field = (ls_vu)ls_ref_select(y < least, least, y) & 0x7ff0000000000000ull;
-    ls_vd per_ulp = (ls_vd)(((2046ull + f.p - 1) << 52) - field);
+    ls_vd per_ulp = (ls_vd)(((uint64_t)(2045 + f.p) << 52) - field);
     ls_vd u = y * per_ulp;
     ls_vd slack = u * (mode == LS_SR ? 0x1p-44 : 0x1p-50);
     slack = (ls_vd)((ls_vi)slack & ~x_is_zero);

@@ -236,10 +236,10 @@ static int ls_tally_one(ls_tally *t, const ls_ref_block *b, size_t i, uint64_t p
 
 /* What one pass over a block's vectors finds of its regular elements. */
 typedef struct {
+    uint64_t wrong[LS_REF_BLOCK], irregular[LS_REF_BLOCK], bin[LS_REF_BLOCK]; /* first: aligned */
     int64_t signed_sum, magnitude_sum, square_sum, regular, misrounded;
     double max_ulp;
     int one_row; /* all x share sign and exponent, and so do all g */
-    uint64_t wrong[LS_REF_BLOCK], irregular[LS_REF_BLOCK], bin[LS_REF_BLOCK];
 } __attribute__((aligned(64))) ls_block_sums;
 
 LS_REF_INLINE int64_t ls_across(ls_vi lanes) {
