@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from lsbench.errors import ProviderError, UsageError
 from lsbench.plan import Plan
@@ -20,11 +21,12 @@ def outcomes(address: str, plan: Plan, shards: Iterable[int]) -> Iterator[Outcom
     ProviderError where a shard fails for good.
     """
     try:
-        from dask.distributed import Client, as_completed
+        import distributed
     except ImportError:
         raise UsageError("--dask needs dask.distributed: pip install 'lsbench[dask]'") from None
+    dask: Any = distributed  # parts of its interface have no types
     try:
-        client = Client(address, timeout="10s", set_as_default=False)
+        client = dask.Client(address, timeout="10s", set_as_default=False)
     except (OSError, ValueError) as error:
         raise UsageError(f"no Dask scheduler answers at {address}: {error}") from None
     with client:
@@ -33,7 +35,7 @@ def outcomes(address: str, plan: Plan, shards: Iterable[int]) -> Iterator[Outcom
             client.submit(run_shard, plain, shard, pure=False, retries=RETRIES) for shard in shards
         ]
         try:
-            for future in as_completed(futures):
+            for future in dask.as_completed(futures):
                 failure = future.exception()
                 if failure is not None:
                     raise ProviderError(f"a shard failed on the cluster: {failure}")

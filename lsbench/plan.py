@@ -85,10 +85,8 @@ class Plan:
         if self.space == "unary":
             assert self.g is not None
             return spaces.Unary(self.fmt, self.g)
-        if self.space == "random":
-            assert self.count is not None
-            return spaces.Random(self.fmt, self.count, self.options.seed)
-        return spaces.hard(self.fmt, self.options.rounding)
+        assert self.count is not None
+        return spaces.Random(self.fmt, self.count, self.options.seed)
 
     def shards(self, size: int) -> int:
         """How many shards a space of that size has."""

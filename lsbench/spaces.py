@@ -4,7 +4,6 @@
 pairs       every pair of bit patterns of a 16-bit format: 2^32, g in the upper half of the number
 unary       every x of a format, for one g
 random      ``count`` pairs stratified over signs and exponents of g and x, from a seed
-hard        stored pairs whose exact values lie nearest to a border of rounding
 ==========  ==================================================================================
 """
 
@@ -20,7 +19,7 @@ from lsbench.errors import UsageError
 from lsbench.formats import Bits, Format
 from lsbench.rounding import Rounding, round_fraction, shortest_decimal
 
-NAMES = ("pairs", "unary", "random", "hard")
+NAMES = ("pairs", "unary", "random")
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -108,19 +107,6 @@ def _mix(seed: np.uint64, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uin
     z ^= z >> np.uint64(27)
     z *= np.uint64(0x94D049BB133111EB)
     return z ^ z >> np.uint64(31)
-
-
-class Stored(Space):
-    """Pairs from memory."""
-
-    def __init__(self, fmt: Format, g: Bits, x: Bits, label: str) -> None:
-        super().__init__(fmt, g.size, label)
-        self._g, self._x = g, x
-
-    def fill(self, start: int, g: Bits, x: Bits) -> None:
-        """See :class:`Space`."""
-        g[:] = self._g[start : start + g.size]
-        x[:] = self._x[start : start + x.size]
 
 
 def parse_value(fmt: Format, text: str) -> int:

@@ -18,10 +18,11 @@ LAYERS = {
     "records": "records codec output",
     "compiled": "_kernels",
     "providers": "providers",
-    "measures": "reference arb tally accuracy determinism throughput statistics standards"
-    " figures gates",
+    "measures": "binades tally reference arb certified accuracy determinism throughput statistics"
+    " standards figures gates",
     "cases": "cases",
-    "run": "environment results verdicts row runner selection pace compare baseline inject sweep",
+    "run": "environment results verdicts row runner selection pace compare baseline inject"
+    " spaces plan shards cluster parts sweep",
     "faces": "report cli __main__ __init__",
 }
 ORDER = {module: i for i, names in enumerate(LAYERS.values()) for module in names.split()}

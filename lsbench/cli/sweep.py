@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lsbench.plan import Plan
     from lsbench.records import Options, Run
 
-SPACES = ("pairs", "unary", "random", "hard")
+SPACES = ("pairs", "unary", "random")
 TENSORS = ("grad_output", "self", "grad_input")
 _PART = re.compile(r"(\d{1,6})/(\d{1,6})")
 
@@ -94,7 +94,6 @@ def command(
     pairs   all 2^32 pairs of bit patterns of fp16 or bf16
     unary   all x of a dtype for each g
     random  pairs stratified over all exponents
-    hard    stored pairs nearest to a border of rounding
 
     Several dtypes, providers, values of g, arithmetics and roundings are crossed, a row each. What
     is finished is kept after every shard: --resume FILE goes on with it, and lsbench merge adds the
