@@ -14,12 +14,12 @@ from datetime import UTC, datetime
 
 from lsbench import __version__, environment
 from lsbench.cases import Case
+from lsbench.exits import EXIT_INTERRUPTED, EXIT_PASS, exit_code
 from lsbench.providers.base import Provider
 from lsbench.providers.registry import resolve
 from lsbench.records import Row, Run
 from lsbench.row import Settings, run_row
 
-EXIT_PASS, EXIT_GATE, EXIT_NOT_RUN, EXIT_NOTHING, EXIT_INTERRUPTED = 0, 1, 3, 5, 130
 CHECKPOINT_SECONDS = 5.0
 
 
@@ -125,17 +125,6 @@ class _Document:
             complete=complete,
             exit_code=exit_code(self.rows) if complete else EXIT_INTERRUPTED,
         )
-
-
-def exit_code(rows: Sequence[Row]) -> int:
-    """0 all gates pass, 1 a gate failed, 3 a row could not be run, 5 there is none."""
-    if not rows:
-        return EXIT_NOTHING
-    if any(not row.passed for row in rows):
-        return EXIT_GATE
-    if any({"crashed", "skipped"} & set(row.verdicts) for row in rows):
-        return EXIT_NOT_RUN
-    return EXIT_PASS
 
 
 def _open(name: str, settings: Settings) -> Provider:

@@ -9,11 +9,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from lsbench import __version__, environment, gates, shards, verdicts
+from lsbench.exits import EXIT_INTERRUPTED, exit_code
 from lsbench.gates import GateRule
 from lsbench.parts import KEY, Part
 from lsbench.providers.registry import resolve
 from lsbench.records import Accuracy, Row, Run
-from lsbench.runner import EXIT_INTERRUPTED, exit_code
 from lsbench.shards import Outcome
 
 

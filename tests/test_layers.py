@@ -22,7 +22,7 @@ LAYERS = {
     " standards figures gates",
     "cases": "cases",
     "run": "environment results verdicts row runner selection pace compare baseline inject"
-    " spaces plan shards cluster parts sweep",
+    " exits spaces plan shards cluster parts sweep",
     "faces": "report cli __main__ __init__",
 }
 ORDER = {module: i for i, names in enumerate(LAYERS.values()) for module in names.split()}
