@@ -162,8 +162,8 @@ def _plain(call: Call, **options: Any) -> Call:
     """The same values laid out contiguously, with some options changed."""
     return replace(
         call,
-        grad_output=np.ascontiguousarray(call.grad_output),
-        self=np.ascontiguousarray(call.self),
+        grad_output=np.asarray(call.grad_output, order="C"),
+        self=np.asarray(call.self, order="C"),
         grad_input=_empty(call),
         options=replace(call.options, **options),
     )

@@ -113,7 +113,7 @@ def of_throughput(throughput: Iterable[Throughput]) -> set[str]:
 def compute(provider: Provider, fmt: Format, g: Array, x: Array, options: Options) -> Array:
     """Run a provider once on fresh contiguous arrays and return what it computed."""
     y = fmt.values(np.full(g.shape, fmt.nan_bits, fmt.bits_dtype))
-    call = Call(fmt, np.ascontiguousarray(g), np.ascontiguousarray(x), None, y, options)
+    call = Call(fmt, np.asarray(g, order="C"), np.asarray(x, order="C"), None, y, options)
     prepared = provider.prepare(call)
     try:
         prepared.run()
