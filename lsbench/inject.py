@@ -8,6 +8,12 @@ from dataclasses import replace
 from lsbench.records import Accuracy, Arm, Ratio, Row, Run, Standard, Throughput
 
 
+def plant(run: Run, share: float, ulps: float) -> Run:
+    """The run with both planted; 0 plants nothing."""
+    run = slowdown(run, share) if share else run
+    return ulp(run, ulps) if ulps else run
+
+
 def slowdown(run: Run, share: float) -> Run:
     """The run as if every provider took ``share`` longer: 0.05 is 5 %. The roof stays."""
     rows = (

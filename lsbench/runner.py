@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from lsbench import __version__, environment
 from lsbench.cases import Case
 from lsbench.exits import EXIT_INTERRUPTED, EXIT_PASS, exit_code
+from lsbench.gates import GateRule
 from lsbench.providers.base import Provider
 from lsbench.providers.registry import resolve
 from lsbench.records import Row, Run
@@ -52,9 +53,10 @@ def select(cases: Sequence[Case], providers: Sequence[str] = ()) -> list[Selecti
     return [Selection(case, name) for case in cases for name in (providers or case.providers)]
 
 
-def override(case: Case, **options: object) -> Case:
-    """The case with some of its options replaced; None leaves an option as it is."""
+def override(case: Case, rules: Sequence[GateRule] = (), **options: object) -> Case:
+    """The case with more gates and some of its options replaced; None leaves one as it is."""
     given = {name: value for name, value in options.items() if value is not None}
+    case = replace(case, gates=(*case.gates, *rules))
     return replace(case, options=replace(case.options, **given))  # type: ignore[arg-type]
 
 
@@ -107,7 +109,8 @@ class _Document:
         self._command = command
         self._seed = selections[0].case.seed if selections else 0
         self._environment = environment.collect()
-        self._commit = environment.git_commit()
+        files = dict.fromkeys(s.case.source.rpartition(":")[0] for s in selections)
+        self._commit = environment.git_commit(list(files))
         self._started, self._clock = datetime.now(UTC), time.monotonic()
 
     def run(self, *, complete: bool) -> Run:

@@ -71,13 +71,15 @@ def command(
                  1 something did        5 nothing was selected
                  2 bad usage or input
     """
-    from lsbench import compare, results
+    from lsbench import compare, inject, results
     from lsbench.baseline import load
 
     options = compare.Options(parse_fail_on(fail_on), parse_tolerances(tolerances), speed_threshold)
     reports.check()
     approved = load(baseline)
-    runs = [(str(path), _planted(results.load(path), inject_slowdown, inject_ulp)) for path in news]
+    runs = [
+        (str(path), inject.plant(results.load(path), inject_slowdown, inject_ulp)) for path in news
+    ]
     comparison = compare.compare(
         (str(baseline), _chosen(approved.run, expression)),
         [(name, _chosen(run, expression)) for name, run in runs],
@@ -120,13 +122,6 @@ def parse_tolerances(written: tuple[str, ...]) -> dict[str, float]:
             raise UsageError(f"--tolerance: {known.name} has none: expected a figure of accuracy")
         found[known.name] = value
     return found
-
-
-def _planted(run: Run, slowdown: float, ulps: float) -> Run:
-    from lsbench import inject
-
-    run = inject.slowdown(run, slowdown) if slowdown else run
-    return inject.ulp(run, ulps) if ulps else run
 
 
 def _chosen(run: Run, expression: str) -> Run:

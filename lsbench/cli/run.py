@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lsbench.cli.reports import Reports, Share, conclude, report_options
 from lsbench.errors import SelectionError
 from lsbench.formats import FORMATS
 from lsbench.rounding import Rounding
@@ -50,12 +51,26 @@ KINDS = click.Choice(["table", "json", "markdown"])
     "--timeout", type=click.FloatRange(0.1), default=60.0, help="Of an isolated call, in s."
 )
 @click.option("--traceback", is_flag=True, help="Record the traceback of a provider that raises.")
+@click.option(
+    "--gate", "written", multiple=True, metavar="FIGURE<=NUMBER", help="A gate more; repeatable."
+)
+@click.option("--allow-unused", is_flag=True, help="Pass although no row exercised a gate.")
+@click.option(
+    "--baseline",
+    "approved",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Fail where a row is worse than in these results.",
+)
+@click.option("--inject-slowdown", type=Share(), default=0.0, hidden=True)
+@click.option("--inject-ulp", type=float, default=0.0, hidden=True)
 @click.option("--output", type=click.Path(path_type=Path), help="Results file [results/NAME.json].")
 @click.option("--format", "form", type=KINDS, default="table", help="Of what is printed.")
 @click.option("--fail-fast", is_flag=True, help="Stop at the first row that fails.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the closing line only.")
 @click.option("--dry-run", is_flag=True, help="Validate and show what would run.")
 @click.option("--list", "listing", is_flag=True, help="List the selected cases, one a line.")
+@report_options
 def command(
     cases: tuple[str, ...],
     expression: str,
@@ -73,21 +88,28 @@ def command(
     isolate: bool | None,
     timeout: float,
     traceback: bool,
+    written: tuple[str, ...],
+    allow_unused: bool,
+    approved: Path | None,
+    inject_slowdown: float,
+    inject_ulp: float,
     output: Path | None,
     form: str,
     fail_fast: bool,
     quiet: bool,
     dry_run: bool,
     listing: bool,
+    reports: Reports,
 ) -> int:
     """Run the cases of YAML files, judge every element, and exit by the gates.
 
     \b
-    Exit status  0 all gates pass       3 a case could not be run
+    Exit status  0 all gates pass       4 the baseline is missing or not comparable
                  1 a gate failed        5 nothing was selected
                  2 bad usage or input   130 interrupted; what was finished is recorded
+                 3 a case could not be run
     """
-    from lsbench import results, runner
+    from lsbench import baseline, gates, inject, results, runner, settle
     from lsbench.cases import load
     from lsbench.cli.progress import Bar
     from lsbench.row import Settings
@@ -97,7 +119,10 @@ def command(
     if not chosen:
         raise SelectionError("no case was selected: see lsbench run --list without -k and --tag")
     options = {"arithmetic": arithmetic, "rounding": rounding, "threads": threads}
-    selections = runner.select([runner.override(case, **options) for case in chosen], providers)
+    rules = tuple(gates.parse(text) for text in written)
+    selections = runner.select(
+        [runner.override(case, rules, **options) for case in chosen], providers
+    )
     if listing or dry_run:
         _show(selections, plain=listing)
         return 0
@@ -113,6 +138,8 @@ def command(
     )
     path = output or Path("results") / f"{Path(cases[0]).stem}.json"
     results.check_writable(path)
+    reports.check()
+    held = baseline.load(approved) if approved is not None else None
     signal.signal(signal.SIGTERM, _interrupt)
     with Bar(quiet=quiet or form != "table") as bar:
         run = runner.run(
@@ -123,9 +150,16 @@ def command(
             observer=bar,
             checkpoint=lambda document: results.save(document, path),
         )
+    judged_by = [selection.case.gates for selection in selections]
+    if inject_slowdown or inject_ulp:
+        run = settle.judge_again(inject.plant(run, inject_slowdown, inject_ulp), judged_by)
+    narrowed = bool(expression or tags or dtypes or providers)
+    run = settle.settle(run, judged_by, allow_unused=allow_unused, narrowed=narrowed)
+    run = baseline.apply(run, held) if held else run
     results.save(run, path)
     _print(run, form, quiet, path)
-    return run.exit_code
+    reports.write(run)
+    return conclude(run.verdict, run.exit_code)
 
 
 def _interrupt(number: int, frame: object) -> None:
