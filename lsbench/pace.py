@@ -57,7 +57,8 @@ def compare(
         roof = _between(before, after, "roof")
         if roof is not None and _moved(roof, threshold / 2):
             share = _between(before, after, "share")
-            return _with_moved_roof(found, roof, share and _judged(share, threshold, floor))
+            beside = _judged(share, threshold, floor) if share is not None else None
+            return _with_moved_roof(found, roof, beside)
     return found
 
 
@@ -71,8 +72,10 @@ def _with_moved_roof(found: Pace, roof: Ratio, share: Pace | None) -> Pace:
 def _judged(ratio: Ratio, threshold: float, floor: float) -> Pace:
     said = f"{_percent(ratio.value)} [{_percent(ratio.low)}, {_percent(ratio.high)}]"
     found = statistics.judge(ratio, threshold, floor)
-    if found.change in (Change.SLOWER, Change.FASTER):
-        return Pace(found.change.value, ratio, f"{found.change}: {said}")
+    if found.change == Change.SLOWER:
+        return Pace("slower", ratio, f"slower: {said}")
+    if found.change == Change.FASTER:
+        return Pace("faster", ratio, f"faster: {said}")
     if _moved(ratio, threshold):
         return Pace("noise", ratio, f"noise: {said}, A/A alone differs by {100 * floor:.1f} %")
     if found.change == Change.SAME:

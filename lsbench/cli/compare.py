@@ -77,12 +77,13 @@ def command(
     options = compare.Options(parse_fail_on(fail_on), parse_tolerances(tolerances), speed_threshold)
     reports.check()
     approved = load(baseline)
-    runs = [
-        (str(path), inject.plant(results.load(path), inject_slowdown, inject_ulp)) for path in news
-    ]
+    runs = []
+    for path in news:
+        run = inject.plant(results.load(path), inject_slowdown, inject_ulp)
+        runs.append((str(path), _chosen(run, expression)))
     comparison = compare.compare(
         (str(baseline), _chosen(approved.run, expression)),
-        [(name, _chosen(run, expression)) for name, run in runs],
+        runs,
         options,
         expired=approved.expired(),
     )

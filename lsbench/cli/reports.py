@@ -13,6 +13,11 @@ import click
 if TYPE_CHECKING:
     from lsbench.records import Run
 
+if TYPE_CHECKING:
+    _Number = click.ParamType[float]
+else:
+    _Number = click.ParamType  # click 8.1 knows no type arguments
+
 FILES = {
     "junit": "JUnit XML, a test case per case × provider × gate.",
     "markdown": "A page that fits a pull request's comment.",
@@ -74,7 +79,7 @@ def report_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-class Share(click.ParamType):
+class Share(_Number):
     """A share, written as 5% or 0.05."""
 
     name = "share"
