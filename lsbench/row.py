@@ -118,10 +118,12 @@ def _computed(row: Row, case: Case, provider: Provider, settings: Settings, step
         prepared.run()
         prepared.fetch()
         breaches = _breaches(row, call, held, prepared)
+        settings = replace(settings, reference=case.reference or settings.reference)
         row = _judged(row, call, settings, step)
         if settings.throughput and case.throughput and call.self.size:
             step("timing", 0, 1)
-            timed = throughput.measure_row(provider, prepared, call, settings.budget, case.seed)
+            plan = throughput.Plan(budget=case.budget or settings.budget, seed=case.seed)
+            timed = throughput.measure_row(provider, prepared, call, plan)
             row = replace(row, throughput=timed)
     finally:
         prepared.close()
@@ -157,10 +159,12 @@ def _breaches(row: Row, call: Call, held: Tensors, prepared: Prepared) -> list[s
 
 
 def _judged(row: Row, call: Call, settings: Settings, step: Step) -> Row:
-    options = call.options
+    options, done = call.options, 0
 
-    def progress(done: int, total: int) -> None:
-        step("judging", done, total)
+    def progress(elements: int) -> None:
+        nonlocal done
+        done += elements
+        step("judging", done, call.self.size)
 
     errors = accuracy.judge(
         call.fmt,

@@ -41,6 +41,12 @@ class Measure(Protocol):
         """Whether the rule holds."""
 
 
+def _distance(a: Doubles, e: Doubles) -> Doubles:
+    """abs(a - e), 0 for equal infinities; NaN where either is NaN."""
+    with np.errstate(all="ignore"):
+        return np.where(a == e, 0.0, np.abs(a - e))
+
+
 @dataclass
 class Close:
     """assert_close: abs(a - e) <= atol + rtol * abs(e) for every element; NaN never passes."""
@@ -54,7 +60,7 @@ class Close:
     def add(self, a: Doubles, e: Doubles, ulp: Doubles) -> None:
         """Count the elements out of tolerance."""
         tolerance = self.atol + self.rtol * np.abs(e)
-        error = np.where(a == e, 0.0, np.abs(a - e))
+        error = _distance(a, e)
         self.failing += int(np.count_nonzero(~(error <= tolerance) | (np.isinf(e) & (a != e))))
         self.below_half_ulp += int(np.count_nonzero(tolerance < ulp / 2))
         finite = np.isfinite(error)
@@ -80,7 +86,8 @@ class MereMare:
 
     def add(self, a: Doubles, e: Doubles, ulp: Doubles) -> None:
         """Add relative errors; one that is not a number where e is makes both figures infinite."""
-        relative = np.where(a == e, 0.0, np.abs(a - e) / (np.abs(e) + 1e-7))
+        with np.errstate(all="ignore"):
+            relative = _distance(a, e) / (np.abs(e) + 1e-7)
         relative = np.where(np.isnan(e) & np.isnan(a), 0.0, relative)
         relative = np.where(np.isnan(relative), np.inf, relative)
         self.total += float(relative.sum())
@@ -114,7 +121,7 @@ class Mixed:
         """Count the elements within, and keep the largest error."""
         tolerance = self.atol + self.rtol * np.abs(e)
         same = (a == e) | (np.isnan(a) & np.isnan(e))
-        error = np.where(same, 0.0, np.abs(a - e))
+        error = np.where(same, 0.0, _distance(a, e))
         self.within += int(np.count_nonzero(same | (error <= tolerance) & np.isfinite(e)))
         self.count += e.size
         self.below_half_ulp += int(np.count_nonzero(tolerance < ulp / 2))

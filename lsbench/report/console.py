@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
-from lsbench.records import Row, Run
+from lsbench.records import Difference, Row, Run, Value
 
 WIDTH = 100
 """Columns that the tables are made for; a narrower terminal folds the names of the cases."""
@@ -53,28 +49,46 @@ def share(part: int, whole: int) -> str:
 
 
 def print_run(run: Run, out: Console) -> None:
-    """Print the tables of a run, the details of every row, and the summary."""
+    """Print the tables of a run, every row with its worst element and command, and the summary."""
     numbered = list(enumerate(run.rows, 1))
+    wide = out.width >= WIDTH
     for dtype in dict.fromkeys(row.dtype for row in run.rows):
-        chosen = [(i, row) for i, row in numbered if row.dtype == dtype]
-        out.print(_table(dtype, chosen))
+        _line(out, Text(f"{dtype:<20}{_heading(wide)}", style="bold"))
+        case = ""
+        for i, row in numbered:
+            if row.dtype != dtype:
+                continue
+            if row.case != case:
+                case = row.case
+                _line(out, case)
+            _row(i, row, out, wide)
         out.print()
-    for i, row in numbered:
-        _details(i, row, out)
     print_summary(run, out)
 
 
-def _table(dtype: str, rows: Sequence[tuple[int, Row]]) -> Table:
-    table = Table(title=dtype, title_justify="left", box=None, pad_edge=False, title_style="bold")
-    table.add_column("#", justify="right", no_wrap=True)
-    table.add_column("case", overflow="fold", min_width=12)
-    table.add_column("kernel", overflow="fold", min_width=8)
-    for heading in ("max ulp", "mean", "wrong %", "nonfin", "flush", "det", "Gel/s", "roof"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("verdict", overflow="fold", min_width=9)
-    for i, row in rows:
-        table.add_row(str(i), escape(row.case), escape(kernel(row)), *_figures(row), _verdict(row))
-    return table
+COLUMNS = (
+    ("max ulp", 8, True),
+    ("mean", 7, False),
+    ("wrong %", 7, True),
+    ("nonfin", 6, True),
+    ("flush", 6, True),
+    ("det", 3, True),
+    ("Gel/s", 6, False),
+    ("roof", 5, True),
+)
+"""Heading, width, and whether a terminal narrower than :data:`WIDTH` shows the column too."""
+
+
+def _heading(wide: bool) -> str:
+    return " ".join(f"{name:>{width}}" for name, width, narrow in COLUMNS if wide or narrow)
+
+
+def _row(i: int, row: Row, out: Console, wide: bool) -> None:
+    figures = zip(COLUMNS, _figures(row), strict=True)
+    cells = " ".join(f"{cell:>{c[1]}}" for c, cell in figures if wide or c[2])
+    line = Text(f"{i:>4} {kernel(row):<14.14} {cells}  ")
+    _line(out, line.append(_verdict(row)))
+    _details(row, out)
 
 
 def kernel(row: Row) -> str:
@@ -115,33 +129,35 @@ def _verdict(row: Row) -> Text:
     return Text(" ".join(row.verdicts) + (" FAIL" if failed else ""), style=style)
 
 
-def _details(i: int, row: Row, out: Console) -> None:
-    head = Text(f"#{i} ", style="bold")
-    head.append(f"{row.case} · {kernel(row)}")
+def _details(row: Row, out: Console) -> None:
     if row.reason:
-        head.append(f": {row.reason}")
-    _line(out, head)
+        _line(out, f"     {row.reason}")
     worst = row.accuracy.worst if row.accuracy else None
     if worst is not None:
-        ulp = "undefined" if worst.ulp is None else f"{worst.ulp:+.6g} ulp"
-        _line(out, f"   worst [{worst.index}]: {ulp}, exact {worst.exact}")
-        for name in ("g", "x", "computed", "correct"):
-            value = getattr(worst, name)
-            _line(out, f"      {name:<8} {value.hex} = {value.decimal}")
+        ulp = "an undefined error" if worst.ulp is None else f"{worst.ulp:+.6g} ulp"
+        _line(out, f"     worst [{worst.index}] {ulp}: g {_value(worst.g)} x {_value(worst.x)}")
+        got, right = _value(worst.computed), _value(worst.correct)
+        _line(out, f"     computed {got} correct {right} exact {worst.exact}")
     for axis in row.determinism.axes if row.determinism else ():
         if axis.difference is not None:
             d = axis.difference
-            _line(
-                out,
-                f"   {axis.name}: [{d.index}] {d.first.hex} ({d.variants[0]}) "
-                f"is {d.second.hex} ({d.variants[1]})",
-            )
+            first, second = (f"{v.hex} ({name})" for v, name in _both(d))
+            _line(out, f"     {axis.name}: [{d.index}] {first} is {second}")
     for gate in row.gates:
         if not gate.passed:
-            _line(out, Text(f"   gate {gate.name} {gate.rule}: found {gate.found}", style="red"))
+            _line(out, Text(f"     gate {gate.name} {gate.rule}: found {gate.found}", style="red"))
     for note in row.notes:
-        _line(out, f"   note: {note}")
-    _line(out, Text(f"   {row.reproduce}", style="dim"))
+        _line(out, f"     note: {note}")
+    _line(out, Text(f"     {row.reproduce}", style="dim"))
+
+
+def _value(value: Value) -> str:
+    return f"{value.hex} ({value.decimal})"
+
+
+def _both(difference: Difference) -> list[tuple[Value, str]]:
+    values = (difference.first, difference.second)
+    return list(zip(values, difference.variants, strict=True))
 
 
 def _line(out: Console, text: Text | str) -> None:
