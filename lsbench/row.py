@@ -159,12 +159,10 @@ def _breaches(row: Row, call: Call, held: Tensors, prepared: Prepared) -> list[s
 
 
 def _judged(row: Row, call: Call, settings: Settings, step: Step) -> Row:
-    options, done = call.options, 0
+    options = call.options
 
-    def progress(elements: int) -> None:
-        nonlocal done
-        done += elements
-        step("judging", done, call.self.size)
+    def progress(done: int, total: int) -> None:
+        step("judging", done, total)
 
     errors = accuracy.judge(
         call.fmt,
