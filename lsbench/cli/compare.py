@@ -67,7 +67,7 @@ def command(
     files become columns.
 
     \b
-    Exit status  0 nothing got worse    4 the baseline is missing or not comparable
+    Exit status  0 nothing got worse    4 no baseline, or not comparable
                  1 something did        5 nothing was selected
                  2 bad usage or input
     """

@@ -104,9 +104,9 @@ def command(
     """Run the cases of YAML files, judge every element, and exit by the gates.
 
     \b
-    Exit status  0 all gates pass       4 the baseline is missing or not comparable
+    Exit status  0 all gates pass       4 no baseline, or not comparable
                  1 a gate failed        5 nothing was selected
-                 2 bad usage or input   130 interrupted; what was finished is recorded
+                 2 bad usage or input   130 interrupted: what is done is kept
                  3 a case could not be run
     """
     from lsbench import baseline, gates, inject, results, runner, settle
