@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lsbench.cli.reports import Reports, conclude, report_options
 from lsbench.errors import UsageError
 from lsbench.formats import FORMATS
 from lsbench.rounding import Rounding
@@ -66,6 +67,7 @@ class Sweep(click.Command):
 @click.option("--output", type=click.Path(path_type=Path), help="Results file.")
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table")
 @click.option("-q", "--quiet", is_flag=True, help="Print the closing lines only.")
+@report_options
 def command(
     space: str | None,
     dtypes: tuple[str, ...],
@@ -87,6 +89,7 @@ def command(
     output: Path | None,
     form: str,
     quiet: bool,
+    reports: Reports,
 ) -> int:
     """Run providers over whole spaces and judge every element.
 
@@ -103,6 +106,7 @@ def command(
     from lsbench.parts import Part, parts_of
     from lsbench.plan import Plan
     from lsbench.records import Options
+    from lsbench.settle import settle
 
     if resume is not None:
         if space is not None or providers:
@@ -132,11 +136,14 @@ def command(
         path = output or _path(space, dtypes, part)
     bounds = [gates.parse(rule) for rule in rules]
     results.check_writable(path)
+    reports.check()
     signal.signal(signal.SIGTERM, _interrupt)
     run = _sweep(parts, threads, dask, bounds, path, quiet=quiet or form != "table")
+    run = settle(run, [bounds] * len(run.rows))
     results.save(run, path)
     _print(run, form, quiet, path)
-    return run.exit_code
+    reports.write(run)
+    return conclude(run.verdict, run.exit_code)
 
 
 def _plans(
