@@ -169,6 +169,41 @@ def test_no_cut_and_no_flipped_byte_leads_to_anything_but_one_line(step):
             assert "\n" not in refusal(text)
 
 
+def places(node, path=()):
+    """The path of every value in a document."""
+    yield path
+    items = node.items() if isinstance(node, dict) else enumerate(node)
+    for key, value in items:
+        if isinstance(value, dict | list):
+            yield from places(value, (*path, key))
+        else:
+            yield (*path, key)
+
+
+PLACES = [p for p in places(json.loads(GOOD)) if p]
+FOREIGN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(PLACES), FOREIGN, st.booleans())
+def test_a_foreign_value_anywhere_is_read_or_refused_in_one_line(place, value, removed):
+    document = json.loads(GOOD)
+    *parents, last = place
+    holder = document
+    for key in parents:
+        holder = holder[key]
+    if removed:
+        del holder[last]
+    else:
+        holder[last] = value
+    text = json.dumps(document)
+    assert "\n" not in refusal(text)
+
+
 def test_unreadable_files(tmp_path):
     with pytest.raises(ResultsError, match="No such file"):
         results.load(tmp_path / "missing.json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,7 +53,7 @@ def update(
 
     given = _waiver(waiver, reason, expires)
     output.check_writable(file)
-    old = baseline.load(file) if file.exists() or new is None else None
+    old = baseline.load(file) if os.path.exists(file) or new is None else None
     run = results.load(new) if new is not None else _again(old)
     found = baseline.update(old, run, str(file), waive=given, prune=prune)
     _show(found, everything=everything)
