@@ -8,7 +8,7 @@ SOURCES := pyproject.toml meson.build $(shell find lsbench kernels cases -type f
 	\( -name '*.py' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.c' -o -name '*.cpp' \
 	-o -name 'meson.build' -o -name '*.yaml' -o -name '*.json' -o -name '*.npz' -o -name '*.typed' \))
 
-.PHONY: run test check gate build dev clean help
+.PHONY: run test check gate bench build dev clean help
 
 help:  ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -27,6 +27,9 @@ check: dev  ## formatting, lint, types, layers
 
 gate: build  ## judge the project's own kernels against the stored baseline
 	$(BIN)/lsbench run cases/ci.yaml --baseline results/baseline.json --output build/ci.json
+
+bench: build  ## measure the project's own goals of speed; install torch==2.13.0 to compare
+	$(BIN)/lsbench bench --suite --output results/bench.json
 
 build: $(VENV)/.installed  ## build the compiled part and install lsbench into .venv
 

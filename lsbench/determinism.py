@@ -320,7 +320,7 @@ def _in_a_process(provider: Provider, call: Call) -> Array:
         g, x = (fmt.pattern(np.ascontiguousarray(a)) for a in (call.grad_output, call.self))
         np.savez(path, g=g, x=x)
         options = json.dumps(asdict(call.options))
-        words = [sys.executable, "-c", _CHILD, path, provider.name, fmt.name, options]
+        words = [sys.executable, "-P", "-c", _CHILD, path, provider.name, fmt.name, options]
         child = subprocess.run(words, capture_output=True, text=True, check=False)
         if child.returncode:
             last = (child.stderr.strip().splitlines() or ["no message"])[-1]

@@ -195,15 +195,13 @@ class Roof(Prepared):
         return float(self._blocks.roof(*self._arguments, loops)) * 1e-9
 
 
-def measure_row(
-    provider: Provider,
-    prepared: Prepared,
-    call: Call,
-    plan: Plan,
-    peers: Sequence[tuple[str, Prepared]] = (),
-) -> Throughput:
-    """Time one prepared computation beside its A/A arm, the roof and peers, with warm caches."""
+def measure_row(provider: Provider, prepared: Prepared, call: Call, plan: Plan) -> Throughput:
+    """Time one prepared computation beside its A/A arm and the roof, with warm caches."""
+    return measure_arms([(provider.name, prepared)], call, plan)
+
+
+def measure_arms(arms: Sequence[tuple[str, Prepared]], call: Call, plan: Plan) -> Throughput:
+    """Time computations of one call's sizes beside the roof; the first one is reported."""
     threads = call.options.threads or usable_processors()
     work = Work(call.self.size, 3 * call.self.size * call.fmt.itemsize, threads)
-    arms = [(provider.name, prepared), ("roof", Roof(call, threads)), *peers]
-    return measure(arms, work, plan)
+    return measure([*arms, ("roof", Roof(call, threads))], work, plan)

@@ -21,7 +21,7 @@ LAYERS = {
     "measures": "binades tally reference arb certified accuracy determinism throughput statistics"
     " standards figures gates",
     "cases": "cases",
-    "run": "environment results verdicts row runner selection pace compare baseline inject settle"
+    "run": "bench suite environment results verdicts row runner selection pace compare baseline inject settle"
     " exits spaces plan shards cluster parts sweep",
     "faces": "report cli __main__ __init__",
 }

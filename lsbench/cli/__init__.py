@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("lsbench.cli.run:command", "Run cases, judge every element, apply the gates."),
     "compare": ("lsbench.cli.compare:command", "Compare results with a baseline."),
     "baseline": ("lsbench.cli.baseline:command", "Update or show an approved baseline."),
+    "bench": ("lsbench.cli.bench:command", "Tell whether provider B is faster than A."),
     "sweep": ("lsbench.cli.sweep:command", "Run providers over whole spaces, every pair judged."),
     "merge": ("lsbench.cli.merge:command", "Add the parts of a sweep together."),
     "list": ("lsbench.cli.list:command", "List kernels, providers, figures, layouts, inputs."),
