@@ -26,7 +26,7 @@ DEEP = ("gates",)
 """Keys that merge at any depth."""
 SHALLOW = ("kernel", "layout", "input", "dtypes", "shapes")
 """Keys that merge key by key, one level down."""
-LONGEST_LABEL = 24
+LONGEST_LABEL = 32
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def _labels(values: Items) -> list[str]:
 
 
 def label(node: Node) -> str:
-    """A value as a word of a case's name: 64x48 for a shape, slice(null,2) for a layout."""
+    """A value as a word of a case's name: 64x48 for a shape, uniform(low=-1,high=1) for a draw."""
     match node:
         case Leaf(value=None):
             return "null"
@@ -153,14 +153,16 @@ def label(node: Node) -> str:
             numbers = all(isinstance(n, Leaf) and _is_count(n.value) for n in node.nodes)
             return ("x" if numbers else "+").join(label(n) for n in node.nodes) or "scalar"
         case Table():
-            parts = [_part(key, e.node) for key, e in node.entries.items()]
-            return "+".join(parts)
+            return ",".join(f"{key}{_arguments(e.node)}" for key, e in node.entries.items())
     raise AssertionError(node)
 
 
-def _part(key: str, node: Node) -> str:
-    inner = label(node)
-    return key if inner in ("null", "scalar", "") else f"{key}({inner})"
+def _arguments(node: Node) -> str:
+    if isinstance(node, Leaf) and node.value is None:
+        return ""
+    if isinstance(node, Table):
+        return f"({','.join(f'{key}={label(e.node)}' for key, e in node.entries.items())})"
+    return f"({label(node)})"
 
 
 def _is_count(value: object) -> bool:
