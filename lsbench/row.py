@@ -6,6 +6,8 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from lsbench import accuracy, determinism, gates, standards, throughput, verdicts
 from lsbench.cases import Case, Tensors, first_phase, tensors
 from lsbench.errors import LsbenchError, ProviderError
@@ -147,7 +149,8 @@ def _breaches(row: Row, call: Call, held: Tensors, prepared: Prepared) -> list[s
     if call.buffer is not None and call.buffer.size:
         before = determinism.output_hash(fmt, call.grad_input)
         kept = call.buffer.copy()
-        call.buffer[...] = 1
+        # Another number than the buffer held, or NaN: one that reads it cannot help but differ.
+        call.buffer[...] = 2 if np.all(kept == 1) else 1
         prepared.run()
         prepared.fetch()
         if determinism.output_hash(fmt, call.grad_input) != before:
