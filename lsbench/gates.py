@@ -37,8 +37,8 @@ COMPARE: dict[str, Callable[[float, float], bool]] = {
     "<": lambda found, bound: found < bound,
     ">": lambda found, bound: found > bound,
 }
-_BOUNDED = re.compile(r"\s*(<=|>=|==|<|>)\s*(\S+)\s*")
-_WRITTEN = re.compile(r"\s*([A-Za-z][\w.-]*?)\s*(?:(<=|>=|==|<|>|=|:)\s*(\S+)\s*)?")
+_BOUNDED = re.compile(r"\s*(<=|>=|==|<|>)\s*([^\s<>=]\S*)\s*")
+_WRITTEN = re.compile(r"\s*([A-Za-z][\w.-]*?)\s*(?:(<=|>=|==|<|>|=|:)\s*([^\s<>=:]\S*)\s*)?")
 _TRUTH = {"true": True, "false": False}
 
 
