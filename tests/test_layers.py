@@ -21,8 +21,8 @@ LAYERS = {
     "measures": "binades tally reference arb certified accuracy determinism throughput statistics"
     " standards figures gates",
     "cases": "cases",
-    "run": "bench suite environment results verdicts row runner selection pace compare baseline inject settle"
-    " exits spaces plan shards cluster parts sweep",
+    "run": "bench suite environment results verdicts row runner selection pace compare baseline"
+    " inject settle exits spaces plan shards cluster parts sweep",
     "faces": "report cli __main__ __init__",
 }
 ORDER = {module: i for i, names in enumerate(LAYERS.values()) for module in names.split()}
