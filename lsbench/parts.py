@@ -86,6 +86,8 @@ class Part:
         """As JSON takes it; a whole sweep needs no state to go on from, only its tables."""
         state = self.tally.to_plain()
         tables = state.pop("binades")
+        if self.is_whole:
+            tables = {name: [_shortened(row) for row in rows] for name, rows in tables.items()}
         return {
             "plan": self.plan.to_plain(),
             "size": self.size,
@@ -235,6 +237,11 @@ def _difference(parts: Sequence[Part], first: Sequence[Part]) -> str:
         if mine.part[1] != other.part[1]:
             return f"one of {mine.part[1]} parts, not of {other.part[1]}: it is cut otherwise"
     return "the provider was of another version"
+
+
+def _shortened(row: list[Any]) -> list[Any]:
+    # Digits beyond the seventh are below the reference's bound; what goes on needs them all.
+    return [*row[:-1], float(f"{row[-1]:.7g}")]
 
 
 def _obstacle(plain: Any) -> tuple[str, str] | None:
