@@ -35,7 +35,8 @@ def outcomes(address: str, plan: Plan, shards: Iterable[int]) -> Iterator[Outcom
             client.submit(run_shard, plain, shard, pure=False, retries=RETRIES) for shard in shards
         ]
         try:
-            for future in dask.as_completed(futures):
+            # Left to itself it waits in the loop of another client, if there is one.
+            for future in dask.as_completed(futures, loop=client.loop):
                 failure = future.exception()
                 if failure is not None:
                     raise ProviderError(f"a shard failed on the cluster: {failure}")
