@@ -36,6 +36,8 @@ class Plan:
     """Bit pattern of g: space unary."""
     count: int | None = None
     """Elements: space random."""
+    pairs: tuple[tuple[int, int], ...] = ()
+    """Bit patterns of (g, x): space hard."""
     layout: Mapping[str, str] = field(default_factory=dict)
     """Tensor → name of its layout, over tensors of 256 x 256; contiguous where absent."""
     reference: str = "certified"
@@ -54,6 +56,8 @@ class Plan:
             raise UsageError(f"space {self.space} takes {'a' if self.g is None else 'no'} g")
         if (self.count is None) == (self.space == "random"):
             raise UsageError(f"space {self.space} takes {'a' if not self.count else 'no'} count")
+        if bool(self.pairs) != (self.space == "hard"):
+            raise UsageError(f"space {self.space} takes {'no' if self.pairs else 'some'} pairs")
         if self.count is not None and not 0 < self.count <= 1 << 62:
             raise UsageError(f"count is {self.count}: expected 1 to 2^62")
         if self.g is not None and not 0 <= self.g < 1 << fmt.bits:
@@ -85,6 +89,8 @@ class Plan:
         if self.space == "unary":
             assert self.g is not None
             return spaces.Unary(self.fmt, self.g)
+        if self.space == "hard":
+            return spaces.Hard(self.fmt, self.pairs)
         assert self.count is not None
         return spaces.Random(self.fmt, self.count, self.options.seed)
 
@@ -114,7 +120,8 @@ class Plan:
 
     def to_plain(self) -> dict[str, Any]:
         """The plan as JSON takes it."""
-        return {**asdict(self), "layout": dict(self.layout)}
+        pairs = [list(pair) for pair in self.pairs]
+        return {**asdict(self), "layout": dict(self.layout), "pairs": pairs}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Plan:
@@ -122,6 +129,7 @@ class Plan:
         try:
             known = {f.name: plain[f.name] for f in fields(cls)}
             known["options"] = Options(**known["options"])
+            known["pairs"] = tuple((int(g), int(x)) for g, x in known["pairs"])
             return cls(**known)
         except (KeyError, TypeError, ValueError) as error:
             raise ResultsError(f"damaged plan of a sweep: {error}") from None

@@ -4,13 +4,17 @@
 pairs       every pair of bit patterns of a 16-bit format: 2^32, g in the upper half of the number
 unary       every x of a format, for one g
 random      ``count`` pairs stratified over signs and exponents of g and x, from a seed
+hard        stored pairs, those whose exact results lie closest to a border of rounding
 ==========  ==================================================================================
 """
 
 from __future__ import annotations
 
+import csv
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +23,7 @@ from lsbench.errors import UsageError
 from lsbench.formats import Bits, Format
 from lsbench.rounding import Rounding, round_fraction, shortest_decimal
 
-NAMES = ("pairs", "unary", "random")
+NAMES = ("pairs", "unary", "random", "hard")
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -107,6 +111,52 @@ def _mix(seed: np.uint64, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uin
     z ^= z >> np.uint64(27)
     z *= np.uint64(0x94D049BB133111EB)
     return z ^ z >> np.uint64(31)
+
+
+class Hard(Space):
+    """Stored pairs of bit patterns, each with both signs of g."""
+
+    def __init__(self, fmt: Format, pairs: Sequence[tuple[int, int]]) -> None:
+        super().__init__(fmt, 2 * len(pairs), f"hard n={len(pairs)}")
+        g = np.array([g for g, _ in pairs], fmt.bits_dtype)
+        self._g = np.concatenate([g, g ^ fmt.bits_dtype.type(fmt.sign_bit)])
+        self._x = np.array([x for _, x in pairs] * 2, fmt.bits_dtype)
+
+    def fill(self, start: int, g: Bits, x: Bits) -> None:
+        """See :class:`Space`."""
+        g[:] = self._g[start : start + g.size]
+        x[:] = self._x[start : start + x.size]
+
+
+def read_pairs(path: str | Path, fmt: Format) -> tuple[tuple[int, int], ...]:
+    """The pairs of a format in a CSV file with the columns format, g and x (bit patterns in hex).
+
+    Raises UsageError, with the place, for a file that is not of that kind or has none.
+    """
+    found: dict[tuple[int, int], None] = {}
+    try:
+        with Path(path).open(encoding="utf-8", newline="") as file:
+            rows = csv.DictReader(file)
+            for row in rows:
+                if row["format"] == fmt.name:
+                    found[_pair(row, fmt, f"{path}:{rows.line_num}")] = None
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UsageError(f"cannot read hard cases {path}: {error}") from None
+    except KeyError as error:
+        raise UsageError(f"{path}: no column {error}: expected format, g and x") from None
+    if not found:
+        raise UsageError(f"{path}: no pair of {fmt.name}: expected at least one")
+    return tuple(found)
+
+
+def _pair(row: Mapping[str, str], fmt: Format, where: str) -> tuple[int, int]:
+    try:
+        g, x = (int(row[name], 16) for name in ("g", "x"))
+    except (TypeError, ValueError):
+        raise UsageError(f"{where}: found {row['g']!r}, {row['x']!r}: expected hex bits") from None
+    if not (0 <= g < 1 << fmt.bits and 0 <= x < 1 << fmt.bits):
+        raise UsageError(f"{where}: more than the {fmt.bits} bits of {fmt.name}")
+    return g, x
 
 
 def parse_value(fmt: Format, text: str) -> int:

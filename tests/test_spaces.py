@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lsbench.errors import UsageError
 from lsbench.formats import BF16, FORMATS, FP16, FP32
-from lsbench.spaces import Pairs, Random, Unary, parse_value
+from lsbench.spaces import Hard, Pairs, Random, Unary, parse_value, read_pairs
 
 
 def taken(space, start, n):
@@ -95,3 +95,40 @@ def test_values_as_people_write_them(text, bits):
 def test_what_is_no_value_is_named(text):
     with pytest.raises(UsageError, match="fp32"):
         parse_value(FP32, text)
+
+
+def hard_file(folder, text):
+    file = folder / "hard.csv"
+    file.write_text("format,boundary,g,x,log2_distance_ulp\n" + text)
+    return file
+
+
+def test_stored_pairs_come_with_both_signs_of_g(tmp_path):
+    lines = "fp16,midpoint,0x3c01,0x4248,-9\nfp32,value,0x3f800000,0x0,-3\n" * 2
+    pairs = read_pairs(hard_file(tmp_path, lines), FP16)
+    assert pairs == ((0x3C01, 0x4248),)
+    g, x = taken(Hard(FP16, pairs), 0, 2)
+    assert g.tolist() == [0x3C01, 0xBC01]
+    assert x.tolist() == [0x4248] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no pair of fp16"),
+        ("fp16,value,0x3c01,four,-9\n", r"hard.csv:2: found '0x3c01', 'four': expected hex bits"),
+        ("fp16,value,0x3c01\n", r"hard.csv:2: found '0x3c01', None"),
+        ("fp16,value,0x13c01,0x1,-9\n", r"hard.csv:2: more than the 16 bits"),
+    ],
+)
+def test_what_is_no_file_of_pairs_is_told(text, message, tmp_path):
+    with pytest.raises(UsageError, match=message):
+        read_pairs(hard_file(tmp_path, text), FP16)
+
+
+def test_a_missing_file_or_column_is_told(tmp_path):
+    with pytest.raises(UsageError, match=r"cannot read hard cases .*missing.csv"):
+        read_pairs(tmp_path / "missing.csv", FP16)
+    (tmp_path / "other.csv").write_text("format,g\nfp16,0x1\n")
+    with pytest.raises(UsageError, match="no column 'x'"):
+        read_pairs(tmp_path / "other.csv", FP16)

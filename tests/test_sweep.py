@@ -198,6 +198,8 @@ def test_damage_is_told(damage):
         ({"count": None}, "space random takes a count"),
         ({"count": 0}, "count is 0"),
         ({"g": 1}, "space random takes no g"),
+        ({"pairs": ((1, 2),)}, "space random takes no pairs"),
+        ({"space": "hard", "count": None}, "space hard takes some pairs"),
         ({"shard": 5}, "shard is 5: expected a multiple of 65536"),
         ({"reference": "guess"}, "unknown reference 'guess'"),
     ],
@@ -293,6 +295,17 @@ def test_command_line_resume_parts_and_merge(tmp_path):
     assert CliRunner().invoke(cli.group, words, standalone_mode=False).return_value == 0
     assert results.load(merged).rows == whole.rows
     assert results.load(merged).extra == whole.extra
+
+
+def test_stored_pairs_are_swept_and_kept_in_the_plan(tmp_path):
+    file = tmp_path / "some.csv"
+    file.write_text("format,g,x\nfp16,0x3c00,0x0\nfp16,0x3c01,0x4248\n")
+    words = ["--space", "hard", "--pairs", file, "--dtype", "fp16", "--kernel", "exact"]
+    done = lsbench(*words, "--rounding", "rup", "--output", tmp_path / "hard.json")
+    assert done.return_value == 0, done.output
+    run = results.load(tmp_path / "hard.json")
+    assert (run.rows[0].accuracy.elements, run.rows[0].accuracy.misrounded) == (4, 0)
+    assert run.extra[KEY][0]["plan"]["pairs"] == [[0x3C00, 0], [0x3C01, 0x4248]]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lsbench.plan import Plan
     from lsbench.records import Options, Run
 
-SPACES = ("pairs", "unary", "random")
+SPACES = ("pairs", "unary", "random", "hard")
 TENSORS = ("grad_output", "self", "grad_input")
 _PART = re.compile(r"(\d{1,6})/(\d{1,6})")
 
@@ -50,6 +50,14 @@ class Sweep(click.Command):
 @click.option("--kernel", "--provider", "providers", multiple=True, help="Repeatable.")
 @click.option("--g", "values", multiple=True, help="Of unary: decimal, hex, pi, max, min, bits:...")
 @click.option("--count", type=click.IntRange(1, 1 << 62), help="Of random: number of elements.")
+@click.option(
+    "--pairs",
+    "stored",
+    type=click.Path(path_type=Path),
+    default=Path("cases/hard.csv"),
+    show_default=True,
+    help="Of hard: the file of pairs.",
+)
 @click.option("--seed", type=click.IntRange(0, (1 << 64) - 1), default=0, show_default=True)
 @click.option("--arithmetic", "arithmetics", multiple=True, type=click.Choice(list(FORMATS)))
 @click.option(
@@ -74,6 +82,7 @@ def command(
     providers: tuple[str, ...],
     values: tuple[str, ...],
     count: int | None,
+    stored: Path,
     seed: int,
     arithmetics: tuple[str, ...],
     modes: tuple[str, ...],
@@ -97,6 +106,7 @@ def command(
     pairs   all 2^32 pairs of bit patterns of fp16 or bf16
     unary   all x of a dtype for each g
     random  pairs stratified over all exponents
+    hard    stored pairs closest to a border of rounding
 
     Several dtypes, providers, values of g, arithmetics and roundings are crossed, a row each. What
     is finished is kept after every shard: --resume FILE goes on with it, and lsbench merge adds the
@@ -124,6 +134,7 @@ def command(
             providers,
             values,
             count,
+            stored,
             [
                 Options(arithmetic, mode, ftz, block, None, seed)
                 for arithmetic in arithmetics or ("fp32",)
@@ -153,12 +164,13 @@ def _plans(
     providers: tuple[str, ...],
     values: tuple[str, ...],
     count: int | None,
+    stored: Path,
     options: list[Options],
     layout: dict[str, str],
     reference: str,
 ) -> list[Plan]:
     """The cross product of what was given several times."""
-    from lsbench.spaces import parse_value
+    from lsbench.spaces import parse_value, read_pairs
 
     return [
         plan(
@@ -166,10 +178,11 @@ def _plans(
             dtype,
             provider,
             chosen,
-            None if text is None else parse_value(FORMATS[dtype], text),
-            count,
-            layout,
-            reference,
+            g=None if text is None else parse_value(FORMATS[dtype], text),
+            count=count,
+            pairs=read_pairs(stored, FORMATS[dtype]) if space == "hard" else (),
+            layout=layout,
+            reference=reference,
         )
         for dtype, provider, chosen, text in itertools.product(
             dtypes, providers, options, values or (None,)
