@@ -206,7 +206,7 @@ def apply(
         id(pair.after): compare.gates(pair, baseline.name, options)
         for pair in comparison.columns[0].pairs
     }
-    rows = tuple(replace(row, gates=(*row.gates, *added[id(row)])) for row in run.rows)
+    rows = tuple(compare.held_to(row, (*row.gates, *added[id(row)])) for row in run.rows)
     held = compare.waiver_gates(expired, baseline.name)
     code = _exit_code(run, comparison)
     verdict = f"{run.verdict}; {comparison.verdict}" if run.verdict else comparison.verdict

@@ -14,7 +14,7 @@ from typing import Literal
 
 from lsbench import environment, pace
 from lsbench.figures import FIGURES, Figure, Scalar, text
-from lsbench.records import Gate, Row, Run
+from lsbench.records import VERDICTS, Gate, Row, Run
 
 EXIT_PASS, EXIT_WORSE, EXIT_NOT_COMPARABLE, EXIT_NOTHING = 0, 1, 4, 5
 
@@ -319,6 +319,17 @@ _GATED = {
 """Category → figures of which a row has one where it was measured; times say so by a change."""
 
 
+_KIND = {"baseline.accuracy": "accuracy", "baseline.determinism": "nondeterministic"}
+
+
+def held_to(row: Row, added: Sequence[Gate]) -> Row:
+    """The row with these gates instead of its own, and with the kinds of fault that they found."""
+    found = {_KIND[gate.name] for gate in added if not gate.passed and gate.name in _KIND}
+    kinds = found | (set(row.verdicts) - {"pass"} if found else set(row.verdicts))
+    verdicts = tuple(verdict for verdict in VERDICTS if verdict in kinds)
+    return replace(row, gates=tuple(added), verdicts=verdicts)
+
+
 def waiver_gates(expired: Iterable[str], baseline: str) -> tuple[Gate, ...]:
     """Expired waivers of a baseline as failed gates on the run as a whole."""
     rule = "not expired"
@@ -328,7 +339,7 @@ def waiver_gates(expired: Iterable[str], baseline: str) -> tuple[Gate, ...]:
 def as_run(comparison: Comparison) -> Run:
     """The comparison as a run whose gates say what got worse, which is what reports are made of."""
     rows = [
-        replace(pair.after, gates=gates(pair, comparison.baseline, comparison.options))
+        held_to(pair.after, gates(pair, comparison.baseline, comparison.options))
         for column in comparison.columns
         for pair in column.pairs
         if pair.after is not None

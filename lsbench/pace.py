@@ -24,6 +24,9 @@ What = Literal["time", "roof", "share"]
 
 FEWEST_BLOCKS = 5
 """With fewer blocks than this a bootstrap interval means nothing."""
+CONFIDENCE = 0.95
+"""Of the interval. The threshold keeps false alarms away: by chance, identical runs would have to
+differ by all of it. A wider interval would only miss more slowdowns."""
 UNSTABLE = frozenset({"unstable", "contaminated"})
 """Flags of a measurement from which nothing is concluded."""
 
@@ -98,7 +101,7 @@ def _between(before: Throughput, after: Throughput, what: What) -> Ratio | None:
     if a is None or b is None or min(a.size, b.size) < FEWEST_BLOCKS:
         return None
     n = min(a.size, b.size)
-    return statistics.interval(b[:n] / a[:n])
+    return statistics.interval(b[:n] / a[:n], CONFIDENCE)
 
 
 def _blocks(timed: Throughput, what: What) -> Doubles | None:

@@ -178,6 +178,7 @@ def test_a_run_that_is_as_good_passes():
     assert found.exit_code == 0
     assert [g.name for g in found.rows[0].gates] == ["baseline.accuracy", "baseline.determinism"]
     assert found.rows[0].passed
+    assert found.rows[0].verdicts == ("pass",)
     assert found.verdict == "1 rows compared, none worse"
 
 
@@ -186,7 +187,14 @@ def test_a_worse_run_fails_through_its_gates():
     found = applied(worse, Baseline("base.json", run(row())))
     assert found.exit_code == 1
     assert not found.rows[0].passed
+    assert found.rows[0].verdicts == ("accuracy",)
     assert found.verdict == "all gates pass; 1 rows compared, 1 worse"
+
+
+def test_a_break_of_determinism_adds_its_verdict_to_the_row_s_own():
+    broken = run(row(determinism=BROKEN, verdicts=("accuracy",)))
+    found = applied(broken, Baseline("base.json", run(row())))
+    assert found.rows[0].verdicts == ("accuracy", "nondeterministic")
 
 
 def test_changed_inputs_and_foreign_rows_are_exit_4():
