@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from lsbench import cases
+from lsbench.cases.models import KEYS
 from lsbench.cases.starter import STARTER
+from lsbench.distributions import DISTRIBUTIONS
 from lsbench.errors import CaseFileError
 from lsbench.gates import GateRule
 from lsbench.inputs import Drawn, Explicit, Mixture
+from lsbench.layouts import LAYOUTS
 from lsbench.records import Options
 from lsbench.views import View
 
@@ -287,6 +291,15 @@ def test_several_files_are_one_list_and_names_are_unique_over_them(load, tmp_pat
         cases.load([*files, files[1]])
 
 
+def test_a_folder_stands_for_its_files(load, tmp_path):
+    load(EXAMPLE, "b.yaml")
+    load("schema: 1\ncases: [{name: first, shape: [1], dtype: fp32}]\n", "a.yml")
+    assert [c.name for c in cases.load(tmp_path)][:2] == [
+        "first",
+        "transposed[dtype=fp32,shape=64x48]",
+    ]
+
+
 def test_anchors_and_aliases_may_be_used(load):
     made = load(
         """\
@@ -313,3 +326,16 @@ def test_the_shipped_files_load_together():
             assert cases.first_phase(case).status == 0, case.name
         elif case.expect is not None:
             assert cases.first_phase(case).status == case.expect, case.name
+
+
+def test_the_examples_of_the_documentation_load(load):
+    text = (Path(__file__).parent.parent / "docs" / "cases.md").read_text()
+    blocks = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 4
+    assert all(load(block) for block in blocks)
+
+
+def test_the_documentation_names_every_key_layout_and_distribution():
+    text = (Path(__file__).parent.parent / "docs" / "cases.md").read_text()
+    for name in [*KEYS, "matrix", *LAYOUTS, *DISTRIBUTIONS]:
+        assert re.search(rf"[`{{]{name}\b", text), name

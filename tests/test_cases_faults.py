@@ -107,11 +107,12 @@ CASE_FAULTS = {
     "gates: 3": "14: gates: found the number 3, expected a mapping",
     "matrix: {dtipe: [fp32]}": "16: matrix.dtipe: unknown key 'dtipe'; did you mean 'dtype'?",
     "matrix: {name: [a]}": "16: matrix.name: unknown key 'name'",
-    "matrix: {dtype: fp32}": "23: matrix.dtype: expected a list of one value or more",
-    "matrix: {dtype: []}": "23: matrix.dtype: expected a list of one value or more",
-    "matrix: []": "15: matrix: expected a mapping from keys to lists",
+    "matrix: {dtype: fp32}": "23: matrix.dtype: found the text 'fp32', expected a list of one",
+    "matrix: {dtype: []}": "23: matrix.dtype: found a list of 0, expected a list of one value",
+    "matrix: []": "15: matrix: found a list of 0, expected a mapping from keys to lists",
     "matrix: {dtype: [fp32, fp17]}": "30: dtype: found the text 'fp17', expected one of fp32, fp16",
     "matrix: {kernel.rouding: [rne]}": "16: kernel.rouding: unknown key 'rouding'; did you mean ",
+    "matrix: 3": "15: matrix: found the number 3, expected a mapping from keys to lists",
     "matrix: {shape.x: [1]}": "16: matrix: 'shape' is no mapping to set 'x' in",
 }
 
@@ -188,6 +189,20 @@ def test_what_is_wrong_with_a_file_as_a_whole(refused, text):
     ), message
 
 
+def test_all_faults_of_a_folder_are_told(tmp_path):
+    (tmp_path / "a.yaml").write_text("schema: 2\ncases:\n" + PLAIN)
+    (tmp_path / "b.yml").write_text("schema: 3\ncases:\n" + PLAIN.replace("a,", "b,"))
+    (tmp_path / "c.txt").write_text("no case file")
+    (tmp_path / "d.yaml").mkdir()
+    with pytest.raises(CaseFileError) as caught:
+        cases.load(tmp_path)
+    assert [head.removeprefix(f"{tmp_path}/")[:10] for head in places(str(caught.value))] == [
+        "a.yaml:1:9",
+        "b.yml:1:9:",
+        "d.yaml: is",
+    ]
+
+
 def test_bytes_that_are_no_text(refused):
     assert refused(b"schema: 1\ncases: \xe4\n") == (
         "cases.yaml:2:8: found byte 0xe4, expected UTF-8 text"
@@ -227,6 +242,15 @@ def test_all_faults_of_all_files_are_told_in_order(tmp_path, refused):
     ]
 
 
+def test_one_faulty_key_of_a_matrix_hides_no_other(refused):
+    message = refused(HEAD + "  - {name: a, matrix: {dtype: [fp17], shap: [[1]], seed: 3}}\n")
+    assert [head.split(": ")[1] for head in places(message)] == [
+        "dtype",
+        "matrix.shap",
+        "matrix.seed",
+    ]
+
+
 def test_a_fault_of_a_large_matrix_is_told_once(refused):
     rows = "matrix: {seed: [" + ", ".join(map(str, range(500))) + "]}"
     message = refused(HEAD + f"  - {{name: a, shape: [2], dtype: fp17, {rows}}}\n")
@@ -261,7 +285,7 @@ def test_a_yaml_bomb_is_refused_in_bounded_memory(refused):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda p: p.mkdir(), "is a directory, expected a case file"),
+        (lambda p: p.mkdir(), "a folder without .yaml files, expected case files"),
         (lambda p: None, "no such file, expected a case file"),
         (lambda p: os.mkfifo(p), "is no regular file, expected a case file"),
         (lambda p: p.write_bytes(b" " * (document.MAX_BYTES + 1)), "bytes, expected at most"),

@@ -28,6 +28,8 @@ Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 def load(paths: Paths) -> list[Case]:
     """The cases of one file or several, in order, with defaults merged and matrices expanded.
 
+    A folder stands for the .yaml and .yml files in it, in the order of their names.
+
     Raises CaseFileError that tells all faults of all files, each as
     ``file:line:column: key: what was found, what was expected`` with the line below it.
     """
@@ -35,15 +37,33 @@ def load(paths: Paths) -> list[Case]:
     cases: list[Case] = []
     seen: dict[str, Mark] = {}
     messages: list[str] = []
-    for path in listed:
+    for given in listed:
         try:
-            document = read(Path(path))
-            cases += _File(document, seen).load()
+            files = _files(Path(given))
         except CaseFileError as wrong:
             messages.append(str(wrong))
+            continue
+        for path in files:
+            try:
+                cases += _File(read(path), seen).load()
+            except CaseFileError as wrong:
+                messages.append(str(wrong))
     if messages:
         raise CaseFileError("\n".join(messages))
     return cases
+
+
+def _files(path: Path) -> list[Path]:
+    try:
+        if not path.is_dir():
+            return [path]
+        files = sorted(p for p in path.iterdir() if p.suffix in (".yaml", ".yml"))
+    except (OSError, ValueError) as wrong:  # ValueError: a name with a null character
+        reason = getattr(wrong, "strerror", None) or str(wrong)
+        raise CaseFileError(f"{path}: cannot be read: {reason}") from None
+    if not files:
+        raise CaseFileError(f"{path}: a folder without .yaml files, expected case files")
+    return files
 
 
 class _File:
@@ -125,21 +145,25 @@ class _File:
         family = name.text if isinstance(name, Leaf) else "?"
         cases: list[Case] = []
         try:
-            for expanded in expand(family, merge(defaults, node), KEYS):
-                case = self._built(expanded, family)
+            known = len(self.faults)
+            for expanded in expand(family, merge(defaults, node), KEYS, self.faults):
+                # A key that was mistyped in the matrix is not also told to be missing.
+                lost = {"shape", "dtype"} if len(self.faults) > known else set()
+                case = self._built(expanded, family, lost)
                 cases += [] if case is None else [case]
         except Fault as wrong:
             self.faults.append(wrong)
         return cases
 
-    def _built(self, expanded: Expanded, family: str) -> Case | None:
-        table, left_out = expanded.table, set[str]()
+    def _built(self, expanded: Expanded, family: str, left_out: set[str]) -> Case | None:
+        table = expanded.table
         try:
             model = CaseModel.model_validate(plain(table))
         except ValidationError as wrong:
             self.faults += checks.faults(wrong, table, CaseModel)
             # What is not at fault is checked further, so that one reading tells everything.
-            table, left_out = _without_faults(table, wrong)
+            table, refused = _without_faults(table, wrong)
+            left_out = left_out | refused
             try:
                 model = CaseModel.model_validate({"name": "x", **_plain_table(table)})
             except ValidationError:

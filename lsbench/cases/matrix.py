@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
-from lsbench.cases.document import Entry, Items, Leaf, Node, Table
+from lsbench.cases.document import Entry, Items, Leaf, Node, Table, found
 from lsbench.cases.faults import Fault, suggestion
 from lsbench.cases.scalars import Real
 
@@ -63,17 +63,18 @@ def _over(under: Node, over: Node, *, deep: bool) -> Node:
     return Table(over.mark, entries)
 
 
-def expand(name: str, merged: Table, known: list[str]) -> Iterator[Expanded]:
+def expand(name: str, merged: Table, known: list[str], faults: list[Fault]) -> Iterator[Expanded]:
     """The cases of a merged table; raises Fault for a matrix that is none.
 
-    ``known`` holds the keys of a case, which the first part of a matrix key must be one of.
+    ``known`` holds the keys of a case, which the first part of a matrix key must be one of. What is
+    wrong with one key of a matrix goes to ``faults``, and the others are expanded without it.
     """
     entry = merged.entries.get("matrix")
     bare = {key: e for key, e in merged.entries.items() if key != "matrix"}
     if entry is None:
         yield Expanded(name, Table(merged.mark, bare))
         return
-    axes = _axes(entry, known)
+    axes = _axes(entry, known, faults)
     count = prod(len(axis.values) for axis in axes)
     if count > MAX_CASES:
         raise Fault(entry.mark, "matrix", f"stands for {count} cases, expected at most {MAX_CASES}")
@@ -95,11 +96,13 @@ class _Axis:
     labels: list[str]
 
 
-def _axes(entry: Entry, known: list[str]) -> list[_Axis]:
+def _axes(entry: Entry, known: list[str], faults: list[Fault]) -> list[_Axis]:
     matrix = entry.node
     if not isinstance(matrix, Table) or not matrix.entries:
         raise Fault(
-            matrix.mark, "matrix", "expected a mapping from keys to lists, as {dtype: [fp32, fp16]}"
+            matrix.mark,
+            "matrix",
+            f"found {found(matrix)}, expected a mapping from keys to lists of values",
         )
     shorts = Counter(key.rsplit(".", 1)[-1] for key in matrix.entries)
     axes = []
@@ -107,9 +110,12 @@ def _axes(entry: Entry, known: list[str]) -> list[_Axis]:
         first = key.split(".")[0]
         if first not in known or first in ("name", "matrix") or not all(key.split(".")):
             hint = suggestion(first, known) or f"; known are {', '.join(known)}"
-            raise Fault(values.mark, f"matrix.{key}", f"unknown key {key!r}{hint}")
+            faults.append(Fault(values.mark, f"matrix.{key}", f"unknown key {key!r}{hint}"))
+            continue
         if not isinstance(values.node, Items) or not values.node.nodes:
-            raise Fault(values.node.mark, f"matrix.{key}", "expected a list of one value or more")
+            message = f"found {found(values.node)}, expected a list of one value or more"
+            faults.append(Fault(values.node.mark, f"matrix.{key}", message))
+            continue
         last = key.rsplit(".", 1)[-1]
         short = last if shorts[last] == 1 else key
         axes.append(_Axis(key, short, values, values.node.nodes, _labels(values.node)))
