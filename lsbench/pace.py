@@ -50,6 +50,9 @@ def compare(
     if flags:
         words = f"unstable: the timing is {', '.join(sorted(flags))}, nothing to conclude"
         return Pace("unstable", None, words)
+    if (before.state, before.threads) != (after.state, after.threads):
+        states = [f"{t.state} on {t.threads} threads" for t in (before, after)]
+        return Pace("inconclusive", None, f"inconclusive: {states[0]} against {states[1]}")
     ratio = _between(before, after, "time" if same_machine else "share")
     if ratio is None:
         why = "too few samples" if same_machine else "too few samples beside a roof"

@@ -99,6 +99,13 @@ def test_too_much_noise_is_inconclusive_and_says_what_could_have_been_seen():
     assert "the smallest change this could show is" in found.words
 
 
+@pytest.mark.parametrize("changes", [{"threads": 1}, {"state": "cold"}])
+def test_times_of_another_state_or_thread_count_are_not_compared(changes):
+    found = verdict(quiet(), quiet(time=2e-6, **changes))
+    assert found.verdict == "inconclusive"
+    assert found.words.startswith("inconclusive: hot on 2 threads against ")
+
+
 def test_too_few_blocks_are_inconclusive():
     found = verdict(quiet(blocks=4), quiet(blocks=4, time=2e-6))
     assert found.verdict == "inconclusive"
