@@ -48,6 +48,13 @@ cdef extern from "rounding.h" nogil:
 cdef extern from "formulas.h" nogil:
     double ls_exp(double x)
 
+cdef extern from "exact.h" nogil:
+    double ls_exact_quotient(double g, double x)
+    int ls_above(double g, double b, double x)
+
+cdef extern from "quotient.h" nogil:
+    float ls_quotient_float(float g, float x)
+
 cdef extern from "tiles.h" nogil:
     enum:
         LS_MAX_DIMS
@@ -318,3 +325,26 @@ def set_floating_point_state(int flags, int direction):
     """Set flush flags and direction of the calling thread, as another library might have."""
     if not (ls_set_direction(direction) and ls_set_flush(flags)):
         raise ValueError(f"cannot set flags {flags} and direction {direction} here")
+
+
+def quotient(const double[::1] g, const double[::1] x, double[::1] result, bint narrow):
+    """g / (1 + e^x) before it is rounded: the double path of exact, or its fp32 path."""
+    cdef Py_ssize_t i, n = x.shape[0]
+    if g.shape[0] != n or result.shape[0] != n:
+        raise ValueError("expected as many results as arguments")
+    with nogil:
+        for i in range(n):
+            if narrow:
+                result[i] = ls_quotient_float(<float>g[i], <float>x[i])
+            else:
+                result[i] = ls_exact_quotient(g[i], x[i])
+
+
+def above(double g, double boundary, double x):
+    """Whether g / (1 + e^x) exceeds a boundary, decided by integers; 0 < boundary < g, x != 0."""
+    cdef int found
+    if not (0 < boundary < g and x != 0 and -256 <= x <= 256):
+        raise ValueError("expected 0 < boundary < g, x != 0 and abs(x) <= 256")
+    with nogil:
+        found = ls_above(g, boundary, x)
+    return found == 1

@@ -1,8 +1,8 @@
 """Coefficients and error bounds of the polynomials in exact.h and fast.h.
 
 e^r = 1 + r + r^2 q(r) on |r| <= H = ln2/2 + 2^-30, with q the interpolant of (e^r - 1 - r)/r^2 in
-the Chebyshev nodes of [-H, H], its coefficients rounded to the kernel's arithmetic. The bound is the
-largest relative error of the rounded polynomial, evaluated without further rounding.
+the Chebyshev nodes of [-H, H], its coefficients rounded to the kernel's arithmetic. The bound is
+the largest relative error of the rounded polynomial, evaluated without further rounding.
 
     python kernels/derivations/exp_polynomials.py
 
@@ -40,7 +40,9 @@ def coefficients(degree: int, bits: int) -> list[mpmath.mpf]:
 
 def relative_error(q: list[mpmath.mpf], r: mpmath.mpf) -> mpmath.mpf:
     """(1 + r + r^2 q(r)) / e^r - 1, unrounded."""
-    value = 1 + r + r**2 * CONTEXT.polyval(q[::-1], r)
+    value = CONTEXT.mpf(0)
+    for c in (*reversed(q), 1, 1):
+        value = value * r + c
     return value / CONTEXT.exp(r) - 1
 
 
@@ -53,7 +55,9 @@ def main() -> None:
     """Print every polynomial as C text with its bound."""
     for name, (degree, bits) in POLYNOMIALS.items():
         q = coefficients(degree, bits)
-        print(f"{name}: degree {degree}, relative error below 2^{float(CONTEXT.log(bound(q), 2)):.2f}")
+        print(
+            f"{name}: degree {degree}, relative error below 2^{float(CONTEXT.log(bound(q), 2)):.2f}"
+        )
         for k, c in enumerate(q):
             print(f"    r^{k + 2}: {float(c).hex()}{'f' if bits == 24 else ''}")
 
