@@ -27,7 +27,7 @@ class Settings:
     repeats: int = 3
     """Repetitions whose bits are compared."""
     throughput: bool = True
-    budget: float = 0.2
+    budget: float = 0.25
     """Seconds of timing per row."""
     isolate: bool | None = None
     """Run providers in a child process; None: as the provider prefers."""

@@ -37,13 +37,13 @@ ABOVE_ROOF = 1.05
 class Plan:
     """How long and how narrow."""
 
-    budget: float = 0.2
+    budget: float = 0.25
     """Seconds for all arms together, warm-up and calibration included."""
     sample: float = 0.004
     """Seconds of one sample, 2 to 10 ms; shorter where the budget would not hold five blocks."""
     width: float = 0.02
     """Half-width of the ratio's interval at which sampling ends."""
-    least: int = 5
+    least: int = 10
     """Blocks taken whatever the budget."""
     most: int = 400
     """Blocks taken at most."""

@@ -97,7 +97,7 @@ def test_it_stops_by_width_or_by_budget_and_says_which():
 def test_slow_computations_still_get_their_least_blocks():
     world = World()
     found = run(world, Plan(budget=0.2, clock=world.clock), mine=1.0, roof=1.0)
-    assert len(set(found.arms[0].blocks)) == 5
+    assert len(set(found.arms[0].blocks)) == 10
     assert found.arms[0].loops == 1
 
 

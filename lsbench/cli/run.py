@@ -44,7 +44,7 @@ KINDS = click.Choice(["table", "json", "markdown"])
 @click.option("--no-throughput", is_flag=True, help="Do not time.")
 @click.option("--no-determinism", is_flag=True, help="Do not vary threads, layout, position, ...")
 @click.option(
-    "--budget", type=click.FloatRange(0.01, 3600), default=0.2, help="Seconds to time a row."
+    "--budget", type=click.FloatRange(0.01, 3600), default=0.25, help="Seconds to time a row."
 )
 @click.option("--isolate/--no-isolate", default=None, help="Providers in a child process.")
 @click.option(
