@@ -106,5 +106,27 @@ class Provider(ABC):
         """Whether it should run in a child process by default."""
         return False
 
+    def confined(self, timeout: float, memory: int | None) -> Provider | None:
+        """This provider under limits of its own, where it runs outside this process anyway.
+
+        None: it runs in this process, and a child process must hold it to the limits.
+        """
+        return None
+
     def close(self) -> None:  # noqa: B027 - a default for providers that hold nothing
         """Give back what the provider holds."""
+
+
+def follows(options: Options, *, threads: bool = False) -> str | None:
+    """Why a provider that rounds to nearest in its own arithmetic cannot follow the options.
+
+    ``threads`` says whether it takes a number of threads. None where it can follow all of them.
+    """
+    defaults = Options()
+    for name in ("arithmetic", "rounding", "ftz", "block"):
+        asked = getattr(options, name)
+        if asked != getattr(defaults, name):
+            return f"takes no {name} option, asked for {asked}"
+    if not threads and options.threads not in (None, 1):
+        return f"takes no threads option, asked for {options.threads}"
+    return None
