@@ -13,7 +13,7 @@ ROOT = Path(lsbench.__file__).parent
 
 LAYERS = {
     "numbers": "errors formats rounding exact",
-    "tensors": "views layouts captured distributions inputs",
+    "tensors": "views layouts captured dumps distributions inputs",
     "operator": "operator",
     "records": "records codec output",
     "compiled": "_kernels",
