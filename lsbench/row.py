@@ -35,13 +35,15 @@ class Settings:
     """Seconds an isolated provider may take for one call."""
     memory: int | None = None
     """Bytes an isolated provider may use."""
+    words: tuple[str, ...] = ()
+    """Options of the command line that change a row, for the line that repeats it."""
     tracebacks: bool = False
     """Put a provider's own traceback into the row's notes."""
 
 
 def run_row(case: Case, provider: Provider, settings: Settings, step: Step) -> Row:
     """Run, judge and time one case with one provider; a failure becomes the row's verdict."""
-    row = _blank(case, provider)
+    row = _blank(case, provider, settings)
     try:
         return _positive(row, case, provider, settings, step)
     except ProviderError as error:
@@ -52,7 +54,7 @@ def run_row(case: Case, provider: Provider, settings: Settings, step: Step) -> R
         return _closed(replace(row, reason=reason), case, {"crashed"})
 
 
-def _blank(case: Case, provider: Provider) -> Row:
+def _blank(case: Case, provider: Provider, settings: Settings) -> Row:
     return Row(
         case=case.name,
         dtype=case.dtype,
@@ -77,15 +79,15 @@ def _blank(case: Case, provider: Provider) -> Row:
         determinism=None,
         throughput=None,
         gates=(),
-        reproduce=reproduce(case, provider.name),
+        reproduce=reproduce(case, provider.name, settings.words),
     )
 
 
-def reproduce(case: Case, provider: str) -> str:
-    """The command line that runs this row alone, with its options as they stand."""
+def reproduce(case: Case, provider: str, words: tuple[str, ...] = ()) -> str:
+    """The command line that runs this row alone; ``words`` are the options of the run."""
     path = case.source.rsplit(":", 1)[0]
-    words = ["lsbench", "run", path, "-k", case.name, "--provider", provider]
-    return shlex.join(words)
+    path = f"./{path}" if path.startswith("-") else path
+    return shlex.join(["lsbench", "run", path, "-k", case.name, "--provider", provider, *words])
 
 
 def _positive(row: Row, case: Case, provider: Provider, settings: Settings, step: Step) -> Row:

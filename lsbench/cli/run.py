@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -134,6 +135,7 @@ def command(
         budget=budget,
         isolate=isolate,
         timeout=timeout,
+        words=_words({**options, "reference": None if reference == "certified" else reference}),
         tracebacks=traceback,
     )
     path = output or Path("results") / f"{Path(cases[0]).stem}.json"
@@ -160,6 +162,12 @@ def command(
     _print(run, form, quiet, path)
     reports.write(run)
     return conclude(run.verdict, run.exit_code)
+
+
+def _words(options: Mapping[str, object]) -> tuple[str, ...]:
+    """The options that were given, as they are written on a command line."""
+    given = {name: value for name, value in options.items() if value is not None}
+    return tuple(word for name, value in given.items() for word in (f"--{name}", str(value)))
 
 
 def _interrupt(number: int, frame: object) -> None:

@@ -53,7 +53,7 @@ def print_run(run: Run, out: Console) -> None:
     numbered = list(enumerate(run.rows, 1))
     wide = out.width >= WIDTH
     for dtype in dict.fromkeys(row.dtype for row in run.rows):
-        _line(out, Text(f"{dtype:<20}{_heading(wide)}", style="bold"))
+        _line(out, Text(f"{dtype:<24}{_heading(wide)}", style="bold"))
         case = ""
         for i, row in numbered:
             if row.dtype != dtype:
@@ -86,7 +86,7 @@ def _heading(wide: bool) -> str:
 def _row(i: int, row: Row, out: Console, wide: bool) -> None:
     figures = zip(COLUMNS, _figures(row), strict=True)
     cells = " ".join(f"{cell:>{c[1]}}" for c, cell in figures if wide or c[2])
-    line = Text(f"{i:>4} {kernel(row):<14.14} {cells}  ")
+    line = Text(f"{i:>4} {kernel(row):<18.18} {cells}  ")
     _line(out, line.append(_verdict(row)))
     _details(row, out)
 
