@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lsbench.accuracy import summarise
+from lsbench.accuracy import element, summarise
 from lsbench.binades import Binades
+from lsbench.codec import encode
 from lsbench.errors import ResultsError
 from lsbench.plan import Plan
 from lsbench.records import Accuracy, Gate, Reference, Row, Run
@@ -99,8 +100,14 @@ class Part:
             "audited": self.audited,
             "differed": self.differed,
             "state": None if self.is_whole else state,
+            "largest": self._largest(),
             "binades": tables,
         }
+
+    def _largest(self) -> Any:
+        """The element of the largest error, which a row with nonfinite results does not name."""
+        worst = self.tally.worst
+        return None if worst is None else encode(element(self.plan.declared, worst))
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any], name: str) -> Part:

@@ -232,6 +232,17 @@ class Doubled(Provider):
         return Once()
 
 
+class Infinite(Doubled):
+    """Returns infinities."""
+
+    def prepare(self, call):
+        class Once(Prepared):
+            def run(self):
+                call.fmt.pattern(call.grad_input)[...] = call.fmt.inf_bits
+
+        return Once()
+
+
 class Failing(Doubled):
     """Raises in the third chunk."""
 
@@ -247,6 +258,7 @@ class Failing(Doubled):
 @pytest.fixture
 def planted(monkeypatch):
     monkeypatch.setitem(registry.BUILTIN, "doubled", f"{__name__}:Doubled")
+    monkeypatch.setitem(registry.BUILTIN, "infinite", f"{__name__}:Infinite")
     monkeypatch.setitem(registry.BUILTIN, "failing", f"{__name__}:Failing")
     sys.modules.setdefault(__name__, sys.modules[Doubled.__module__])
 
@@ -352,3 +364,22 @@ def test_a_scheduler_that_does_not_answer_is_told():
     pytest.importorskip("distributed", reason="dask.distributed is not installed")
     with pytest.raises(UsageError, match="no Dask scheduler answers"):
         swept(RANDOM, dask="nonsense://nowhere")
+
+
+def test_the_largest_error_is_kept_beside_the_first_nonfinite_result(planted):
+    plan = Plan("unary", "bf16", "infinite", Options(), g=0x3F80)
+    run = swept(plan)
+    errors, largest = run.rows[0].accuracy, run.extra[KEY][0]["largest"]
+    assert errors.nonfinite == errors.elements
+    assert errors.worst.index == 0
+    assert float(largest["x"]["decimal"]) > 80
+    assert largest["ulp"] == errors.max_ulp > 2**260
+
+
+def test_counts_are_read_as_people_write_them(tmp_path):
+    words = ["--space", "random", "--dtype", "fp16", "--kernel", "ascend", "--count"]
+    done = lsbench(*words, "1e3", "--output", tmp_path / "x.json", "-q")
+    assert done.return_value == 0, done.output
+    assert "1,000 elements judged" in done.output
+    for bad in ("0", "1.5", "many", "1e40"):
+        assert "expected a whole number" in str(lsbench(*words, bad).exception)

@@ -7,6 +7,7 @@ import re
 import shlex
 import signal
 import sys
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from lsbench.parts import Part
     from lsbench.plan import Plan
     from lsbench.records import Options, Run
+
+    _Number = click.ParamType[int]
+else:
+    _Number = click.ParamType  # click 8.1 knows no type arguments
 
 SPACES = ("pairs", "unary", "random", "hard")
 TENSORS = ("grad_output", "self", "grad_input")
@@ -44,12 +49,30 @@ class Sweep(click.Command):
         return super().parse_args(ctx, spelt)
 
 
+class Count(_Number):
+    """A number of elements as people write it: 1000000 or 1e6."""
+
+    name = "number"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """Read it; anything but a whole number from 1 to 2^62 is told."""
+        try:
+            number = Fraction(str(value))
+        except (ValueError, ZeroDivisionError):
+            number = Fraction(0)
+        if number.denominator != 1 or not 1 <= number <= 1 << 62:
+            self.fail(f"found {value!r}: expected a whole number from 1 to 2^62", param, ctx)
+        return int(number)
+
+
 @click.command(cls=Sweep)
 @click.option("--space", type=click.Choice(SPACES), help="What to cover.")
 @click.option("--dtype", "dtypes", multiple=True, type=click.Choice(list(FORMATS)))
 @click.option("--kernel", "--provider", "providers", multiple=True, help="Repeatable.")
 @click.option("--g", "values", multiple=True, help="Of unary: decimal, hex, pi, max, min, bits:...")
-@click.option("--count", type=click.IntRange(1, 1 << 62), help="Of random: number of elements.")
+@click.option("--count", type=Count(), help="Of random: number of elements.")
 @click.option(
     "--pairs",
     "stored",
