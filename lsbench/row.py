@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -12,7 +13,7 @@ from lsbench import accuracy, determinism, gates, standards, throughput, verdict
 from lsbench.cases import Case, Tensors, first_phase, tensors
 from lsbench.errors import LsbenchError, ProviderError
 from lsbench.formats import by_name
-from lsbench.providers.base import Call, Prepared, Provider
+from lsbench.providers.base import Array, Call, Prepared, Provider
 from lsbench.records import Accuracy, Gate, Row
 
 Step = Callable[[str, int, int], None]
@@ -52,6 +53,11 @@ def run_row(case: Case, provider: Provider, settings: Settings, step: Step) -> R
     except (LsbenchError, MemoryError) as error:
         reason = str(error) or "out of memory"
         return _closed(replace(row, reason=reason), case, {"crashed"})
+    except Exception as error:
+        # A third party's provider may raise anything: its row is lost, the others are not.
+        reason = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+        notes = (*row.notes, traceback.format_exc()) if settings.tracebacks else row.notes
+        return _closed(replace(row, reason=reason, notes=notes), case, {"crashed"})
 
 
 def _blank(case: Case, provider: Provider, settings: Settings) -> Row:
@@ -148,19 +154,28 @@ def _breaches(row: Row, call: Call, held: Tensors, prepared: Prepared) -> list[s
         found.append("wrote outside gradInput's elements")
     if determinism.input_hash(fmt, call.grad_output, call.self) != row.input_hash:
         found.append("changed an input")
-    if call.buffer is not None and call.buffer.size:
-        before = determinism.output_hash(fmt, call.grad_input)
-        kept = call.buffer.copy()
-        # Another number than the buffer held, or NaN: one that reads it cannot help but differ.
-        call.buffer[...] = 2 if np.all(kept == 1) else 1
-        prepared.run()
-        prepared.fetch()
-        if determinism.output_hash(fmt, call.grad_input) != before:
-            found.append("read buffer: its values change the result")
-        call.buffer[...] = kept
-        prepared.run()
-        prepared.fetch()
+    if call.buffer is not None and call.buffer.size and _reads_buffer(call, prepared):
+        found.append("read buffer: its values change the result")
     return found
+
+
+def _reads_buffer(call: Call, prepared: Prepared) -> bool:
+    """Whether other values in the buffer change the result, and its own ones bring it back."""
+    buffer = call.buffer
+    assert buffer is not None
+    kept = buffer.copy()
+
+    def output(content: Array | float) -> str:
+        buffer[...] = content
+        prepared.run()
+        prepared.fetch()
+        return determinism.output_hash(call.fmt, call.grad_input)
+
+    # Another number, then NaN: a formula that cancels the one lets the other through.
+    before = determinism.output_hash(call.fmt, call.grad_input)
+    moved = any(output(content) != before for content in (2 if np.all(kept == 1) else 1, np.nan))
+    # Where the result does not come back it moves by itself: that is for determinism to say.
+    return output(kept) == before and moved
 
 
 def _judged(row: Row, call: Call, settings: Settings, step: Step) -> Row:

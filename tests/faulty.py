@@ -289,6 +289,27 @@ def buffer_consulted(call: Call) -> None:
     call.grad_input[...] = call.fmt.values(nearest(call.fmt, np.ascontiguousarray(y)))
 
 
+def buffer_added(call: Call) -> None:
+    """Nothing of the buffer is meant to arrive: it is multiplied by 0, and a NaN stays one."""
+    element_by_element(right)(call)
+    if call.buffer is not None and call.buffer.shape == call.self.shape:
+        y = reals(call.grad_input) + 0.0 * reals(call.buffer)
+        call.grad_input[...] = call.fmt.values(nearest(call.fmt, np.ascontiguousarray(y)))
+
+
+def buffer_broadcast(call: Call) -> None:
+    """A buffer of another shape is broadcast."""
+    element_by_element(right)(call)
+    if call.buffer is not None and call.buffer.shape != call.self.shape:
+        y = reals(call.grad_input) * reals(call.buffer)
+        call.grad_input[...] = call.fmt.values(nearest(call.fmt, np.ascontiguousarray(y)))
+
+
+def raising(call: Call) -> None:
+    """An exception that is no lsbench error."""
+    raise IndexError("index 9 is out of bounds\nfor axis 0")
+
+
 def misaligned_wrong(call: Call) -> None:
     """Aligned loads drop the low bits of an address."""
     x = call.self
@@ -412,6 +433,9 @@ FAULTS = (
     Fault("output gaps overwritten", "output-gaps", gaps_overwritten, ("contract",)),
     Fault("0-d differs", "zero-dimensional", scalar_differs, ("accuracy",)),
     Fault("buffer consulted", "buffer-consulted", buffer_consulted, ("contract",)),
+    Fault("NaN of the buffer kept", "buffer-consulted", buffer_added, ("contract", "nonfinite")),
+    Fault("buffer broadcast", "buffer-of-another-shape", buffer_broadcast, ("contract",)),
+    Fault("raises", "repeated", raising, ("crashed",)),
     Fault("input changed", "sign-half-lost", input_changed, ("contract",)),
     _formula("truncated", "truncated", truncated, "accuracy"),
     _formula("fp32 truncated", "truncated-fp32", truncated, "accuracy"),
