@@ -196,8 +196,10 @@ class Tally:
                 magnitude,
                 square,
                 Counter({int(k): int(n) for k, n in plain["histogram"]}),
-                *(_entry(plain[name]) for name in ("worst", "worst_kept", "nonfinite")),
-                None if plain["binades"] is None else Binades.from_plain(plain["binades"]),
+                worst=_entry(plain["worst"]),
+                worst_kept=_entry(plain["worst_kept"]),
+                nonfinite=_entry(plain["nonfinite"]),
+                binades=None if plain["binades"] is None else Binades.from_plain(plain["binades"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ResultsError(f"damaged tally: {error}; expected what a sweep wrote") from None

@@ -151,7 +151,7 @@ def overlap(a: Array, b: Array) -> Overlap:
     if same_start and a.shape == b.shape and a.strides == b.strides and a.dtype == b.dtype:
         return Overlap.SAME
     try:
-        shared = np.shares_memory(a, b, max_work=100_000)
+        shared = np.shares_memory(a, b, max_work=100_000)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
         shared = True
     return Overlap.PARTIAL if shared else Overlap.NONE
