@@ -8,7 +8,10 @@
 
 #include <string.h>
 
-#include "convert.h"
+#include "transpose.h"
+
+/* Bytes of a cache line. */
+#define LS_LINE 64
 
 /* A tile where it lies; strides in bytes. */
 typedef struct {
@@ -53,29 +56,63 @@ LS_INLINE void ls_copy_tile(const char *from, int64_t from_row, int64_t from_col
                 from + r * from_row, from_column, to + r * to_row, to_column, columns, itemsize);
 }
 
+LS_INLINE int64_t ls_abs(int64_t value) { return value < 0 ? -value : value; }
+
+/* Whether the inner loop runs along the rows' dimension: there the tensor is denser, or its columns
+ * are too few for a loop of their own. */
 static inline int ls_runs_across(const ls_strided *tile) {
-    const int64_t row = tile->row_stride, column = tile->column_stride;
-    return tile->rows > 1 && (row < 0 ? -row : row) < (column < 0 ? -column : column);
+    if (tile->columns < 8 && tile->rows > 8)
+        return 1;
+    return tile->rows > 1 && ls_abs(tile->row_stride) < ls_abs(tile->column_stride);
+}
+
+/* Whether the rows of a tile are neighbours in memory: then it is transposed square by square. */
+static inline int ls_is_transposed(const ls_strided *tile) {
+    return tile->row_stride == (int64_t)tile->itemsize && ls_runs_across(tile);
+}
+
+/* Ask for the lines of a tile ahead of its turn: its runs are too short for the hardware to see.
+ * Always inlined: gcc takes a function that only prefetches for one without effect, and drops calls. */
+LS_INLINE void ls_prefetch(const ls_strided *tile) {
+#if defined(__GNUC__)
+    const int across = ls_abs(tile->row_stride) < ls_abs(tile->column_stride);
+    const int64_t runs = across ? tile->columns : tile->rows;
+    const int64_t next = across ? tile->column_stride : tile->row_stride;
+    const int64_t step = across ? tile->row_stride : tile->column_stride;
+    const int64_t extent = ((across ? tile->rows : tile->columns) - 1) * step;
+    const char *first = extent < 0 ? tile->at + extent : tile->at;
+    for (int64_t run = 0; run < runs; run++)
+        for (int64_t line = 0; line <= ls_abs(extent); line += LS_LINE)
+            __builtin_prefetch(first + run * next + line, 0, 2);
+#else
+    (void)tile;
+#endif
 }
 
 static inline void ls_gather(ls_strided tile, char *buffer) {
+    const int64_t line = tile.columns * (int64_t)tile.itemsize;
     const int across = ls_runs_across(&tile);
-    if (tile.itemsize == 4)
-        ls_copy_tile(tile.at, tile.row_stride, tile.column_stride, buffer, tile.columns * 4, 4,
-            tile.rows, tile.columns, across, 4);
+    if (ls_is_transposed(&tile))
+        ls_transpose(tile.at, tile.column_stride, buffer, line, tile.columns, tile.rows, tile.itemsize);
+    else if (tile.itemsize == 4)
+        ls_copy_tile(tile.at, tile.row_stride, tile.column_stride, buffer, line, 4, tile.rows,
+            tile.columns, across, 4);
     else
-        ls_copy_tile(tile.at, tile.row_stride, tile.column_stride, buffer, tile.columns * 2, 2,
-            tile.rows, tile.columns, across, 2);
+        ls_copy_tile(tile.at, tile.row_stride, tile.column_stride, buffer, line, 2, tile.rows,
+            tile.columns, across, 2);
 }
 
 static inline void ls_scatter(const char *buffer, ls_strided tile) {
+    const int64_t line = tile.columns * (int64_t)tile.itemsize;
     const int across = ls_runs_across(&tile);
-    if (tile.itemsize == 4)
-        ls_copy_tile(buffer, tile.columns * 4, 4, tile.at, tile.row_stride, tile.column_stride,
-            tile.rows, tile.columns, across, 4);
+    if (ls_is_transposed(&tile))
+        ls_transpose(buffer, line, tile.at, tile.column_stride, tile.rows, tile.columns, tile.itemsize);
+    else if (tile.itemsize == 4)
+        ls_copy_tile(buffer, line, 4, tile.at, tile.row_stride, tile.column_stride, tile.rows,
+            tile.columns, across, 4);
     else
-        ls_copy_tile(buffer, tile.columns * 2, 2, tile.at, tile.row_stride, tile.column_stride,
-            tile.rows, tile.columns, across, 2);
+        ls_copy_tile(buffer, line, 2, tile.at, tile.row_stride, tile.column_stride, tile.rows,
+            tile.columns, across, 2);
 }
 
 #endif

@@ -9,10 +9,12 @@
 /* The three tensors of a call. */
 enum { LS_G, LS_X, LS_Y, LS_TENSORS };
 
-/* Elements of a staging buffer; three of them fit the L1 cache. */
-#define LS_STAGE 2048
+/* Elements of a staging buffer. */
+#define LS_STAGE 4096
+/* Bytes of the side of a square tile, where a transposed tensor asks for one: two cache lines. */
+#define LS_SIDE 128
 /* Columns from which a row is worth a call of its own. */
-#define LS_ROW 64
+#define LS_ROW 32
 /* Elements of a block where the caller names no size. */
 #define LS_BLOCK 16384
 /* Elements that a worker takes at once. */
@@ -51,9 +53,9 @@ typedef struct {
     int64_t tiles, tiles_per_chunk;
     int in_place[LS_TENSORS]; /* rows of a tile are used where they lie */
     int by_rows;              /* one call per row; otherwise one per tile, all staged */
+    int square;               /* a transposed tensor: square tiles, staged and fetched ahead */
 } ls_plan;
 
-LS_INLINE int64_t ls_abs(int64_t value) { return value < 0 ? -value : value; }
 LS_INLINE int64_t ls_min(int64_t a, int64_t b) { return a < b ? a : b; }
 LS_INLINE int64_t ls_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -157,7 +159,7 @@ static inline int ls_choose_rows(const ls_dim *dims, int n, const ls_dim *column
                 best = d;
             }
         }
-    *dense = least < 64 && best >= 0;
+    *dense = least < LS_LINE && best >= 0;
     if (*dense || best < 0 || columns->size * dims[best].size >= LS_STAGE)
         return best;
     for (int d = 0; d < n; d++)
@@ -174,7 +176,7 @@ static inline int ls_is_aligned(const ls_plan *plan, int t) {
 }
 
 /* Tile sizes and which tensors are used where they lie. */
-static inline void ls_size_tiles(ls_plan *plan, int dense_rows) {
+static inline void ls_size_tiles(ls_plan *plan) {
     const int64_t item = (int64_t)plan->job.itemsize;
     const int64_t block = plan->job.block_size > 0 ? plan->job.block_size : LS_BLOCK;
     int unit[LS_TENSORS], all_unit = 1;
@@ -182,19 +184,20 @@ static inline void ls_size_tiles(ls_plan *plan, int dense_rows) {
         unit[t] = plan->columns.strides[t] == item && ls_is_aligned(plan, t);
         all_unit &= unit[t];
     }
-    const int64_t stage = ls_min(block, LS_STAGE);
-    const int64_t width = ls_min(plan->columns.size, dense_rows ? LS_ROW : stage);
+    const int64_t side = LS_SIDE / item, stage = ls_min(block, LS_STAGE);
     if (all_unit && (plan->columns.size >= LS_ROW || plan->rows.size == 1)) {
         plan->tile_columns = ls_min(plan->columns.size, block);
         plan->tile_rows = 1;
     } else {
-        plan->tile_columns = ls_min(width, stage);
+        plan->tile_columns = ls_min(plan->columns.size, plan->square ? ls_min(side, stage) : stage);
         plan->tile_rows = ls_min(plan->rows.size, stage / plan->tile_columns);
+        if (plan->square && plan->tile_columns == side)
+            plan->tile_rows = ls_min(plan->tile_rows, side);
     }
     const int long_rows = plan->tile_columns >= LS_ROW || plan->tile_rows == 1;
     plan->by_rows = plan->tile_rows == 1 || plan->job.store.rounding == LS_SR;
     for (int t = 0; t < LS_TENSORS; t++) {
-        plan->in_place[t] = unit[t] && long_rows;
+        plan->in_place[t] = unit[t] && long_rows && !plan->square;
         plan->by_rows |= plan->in_place[t];
     }
 }
@@ -209,14 +212,14 @@ static inline int ls_make_plan(ls_plan *plan, const ls_views *views, const ls_jo
     if (n == 0)
         return 0;
     plan->columns = dims[--n];
-    int dense = 0;
-    const int rows = ls_choose_rows(dims, n, &plan->columns, (int64_t)job->itemsize, &dense);
+    const int rows =
+        ls_choose_rows(dims, n, &plan->columns, (int64_t)job->itemsize, &plan->square);
     for (int d = 0; d < n; d++)
         if (d == rows)
             plan->rows = dims[d];
         else
             plan->outer[plan->outer_dims++] = dims[d];
-    ls_size_tiles(plan, dense);
+    ls_size_tiles(plan);
     plan->row_tiles = ls_ceil_div(plan->rows.size, plan->tile_rows);
     plan->column_tiles = ls_ceil_div(plan->columns.size, plan->tile_columns);
     plan->tiles = plan->row_tiles * plan->column_tiles;
@@ -240,15 +243,15 @@ LS_INLINE void ls_step(ls_tile *tile, const ls_dim *dim, int64_t position) {
     tile->index += (uint64_t)(position * dim->weight);
 }
 
-/* Tile `number`: neighbours in number are neighbours along the rows, then along the columns. */
+/* Tile `number`: neighbours in number are neighbours along the columns, then along the rows. */
 static inline ls_tile ls_locate(const ls_plan *plan, int64_t number) {
     ls_tile tile = {.index = 0};
     for (int t = 0; t < LS_TENSORS; t++)
         tile.at[t] = plan->base[t];
-    const int64_t row = number % plan->row_tiles * plan->tile_rows;
-    number /= plan->row_tiles;
     const int64_t column = number % plan->column_tiles * plan->tile_columns;
     number /= plan->column_tiles;
+    const int64_t row = number % plan->row_tiles * plan->tile_rows;
+    number /= plan->row_tiles;
     tile.rows = ls_min(plan->tile_rows, plan->rows.size - row);
     tile.columns = ls_min(plan->tile_columns, plan->columns.size - column);
     ls_step(&tile, &plan->rows, row);
@@ -271,6 +274,14 @@ static inline ls_strided ls_tensor_of(const ls_plan *plan, const ls_tile *tile, 
         .row_stride = plan->rows.strides[t],
         .column_stride = plan->columns.strides[t],
         .itemsize = plan->job.itemsize};
+}
+
+LS_INLINE void ls_fetch_ahead(const ls_plan *plan, int64_t number) {
+    const ls_tile tile = ls_locate(plan, number);
+    for (int t = 0; t < LS_TENSORS; t++) {
+        const ls_strided tensor = ls_tensor_of(plan, &tile, t);
+        ls_prefetch(&tensor);
+    }
 }
 
 static inline void ls_run_tile(const ls_plan *plan, const ls_tile *tile, ls_staging *staging) {
@@ -298,6 +309,8 @@ static inline void ls_run_tiles(const ls_plan *plan, int64_t first, int64_t end)
     ls_staging staging;
     for (int64_t number = first; number < end; number++) {
         const ls_tile tile = ls_locate(plan, number);
+        if (plan->square && number + 1 < end)
+            ls_fetch_ahead(plan, number + 1);
         ls_run_tile(plan, &tile, &staging);
     }
 }
