@@ -36,6 +36,7 @@
 
 #include "decide.h"
 #include "formulas.h"
+#include "quotient.h"
 
 /* Fused or not, the rounding test holds: the bits do not depend on it. */
 #ifdef __FMA__
@@ -209,27 +210,46 @@ LS_INLINE void ls_exact_fp32_block(
     }
 }
 
+/* y rounded stochastically to a value of the format, and in *open whether the true value may round
+ * otherwise: what ls_undecided and ls_round say, from one split. */
+LS_INLINE double ls_exact_sr_one(double y, double x, ls_format format, uint32_t draw, uint32_t *open) {
+    const ls_split at = ls_split_at(y, format);
+    const double width = at.magnitude * LS_EXACT_WIDTH, threshold = ls_sr_threshold(draw);
+    const double step = at.residual < 0 ? at.ulp : 0.0, part = at.residual + step;
+    const double above = part - threshold * at.ulp;
+    const int extreme = (threshold < 0x1p-18) | (threshold > 1.0 - 0x1p-18);
+    const int inexact = (x != 0) & (at.magnitude <= DBL_MAX) & (fabs(x) <= DBL_MAX);
+    *open |= (uint32_t)(inexact & ((fabs(above) < width) | (extreme & (fabs(at.residual) < width))));
+    const double rounded = at.nearest - step + (above > 0 ? at.ulp : 0.0);
+    return copysign(at.magnitude <= DBL_MAX ? rounded : at.magnitude, y);
+}
+
 /* Stochastic rounding, for every format: the drawn threshold is the boundary. */
 LS_INLINE void ls_exact_sr_block(const void *g, const void *x, void *y, size_t n, uint64_t index,
     const ls_store *store, ls_format format) {
     double gs[LS_PASS], xs[LS_PASS], ys[LS_PASS];
+    uint32_t draws[LS_PASS];
     const size_t itemsize = ls_itemsize(format);
     for (size_t start = 0; start < n; start += LS_PASS) {
         const size_t count = n - start < LS_PASS ? n - start : LS_PASS;
-        const uint64_t first = index + start;
+        char *target = (char *)y + start * itemsize;
         uint32_t open = 0;
         ls_load(format, (const char *)g + start * itemsize, gs, count);
         ls_load(format, (const char *)x + start * itemsize, xs, count);
+        for (size_t i = 0; i < count; i++)
+            draws[i] = ls_sr_draw(store->seed, index + start + i);
+        for (size_t i = 0; i < count; i++)
+            ys[i] = ls_exact_sr_one(ls_exact_double(gs[i], xs[i], LS_SR), xs[i], format, draws[i], &open);
+        /* Values of the format all: these conversions round nothing. */
         for (size_t i = 0; i < count; i++) {
-            ys[i] = ls_exact_double(gs[i], xs[i], LS_SR);
-            open |= (uint32_t)ls_undecided(ys[i], xs[i], format, LS_SR, ls_sr_draw(store->seed, first + i));
+            const float value = (float)ys[i];
+            const uint32_t bits = value == value ? ls_float_bits(value) : ls_nan_bits(LS_FP32);
+            ls_write(target, i, format == LS_FP32 ? bits : ls_narrow_16(value, format), format);
         }
-        for (size_t i = 0; open && i < count; i++) {
-            const uint32_t draw = ls_sr_draw(store->seed, first + i);
-            if (ls_undecided(ys[i], xs[i], format, LS_SR, draw))
-                ys[i] = ls_resolve(ys[i], gs[i], xs[i], format, LS_SR, draw);
-        }
-        ls_store_loop(ys, (char *)y + start * itemsize, count, first, store, format, LS_SR);
+        for (size_t i = 0; open && i < count; i++)
+            ls_write(target, i, ls_exact_one(gs[i], xs[i], format, LS_SR, draws[i]), format);
+        if (store->ftz)
+            ls_flush_pass(target, count, format);
     }
 }
 

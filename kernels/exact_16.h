@@ -18,7 +18,6 @@
 #define LSBENCH_EXACT_16_H
 
 #include "exact.h"
-#include "quotient.h"
 
 #define LS_NARROW_WIDTH 0x1p-20f
 
