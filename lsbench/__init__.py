@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from lsbench.errors import LsbenchError
     from lsbench.providers.kernels import log_sigmoid_backward
     from lsbench.results import load as load_results
-    from lsbench.runner import run
+    from lsbench.runner import run, select
 
 __version__ = "0.1.0"
 
-__all__ = ["LsbenchError", "load_cases", "load_results", "log_sigmoid_backward", "run"]
+__all__ = ["LsbenchError", "load_cases", "load_results", "log_sigmoid_backward", "run", "select"]
 
 _HOME = {
     "LsbenchError": ("lsbench.errors", "LsbenchError"),
@@ -26,6 +26,7 @@ _HOME = {
     "load_results": ("lsbench.results", "load"),
     "log_sigmoid_backward": ("lsbench.providers.kernels", "log_sigmoid_backward"),
     "run": ("lsbench.runner", "run"),
+    "select": ("lsbench.runner", "select"),
 }
 
 

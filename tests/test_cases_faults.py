@@ -310,7 +310,7 @@ def test_a_file_without_permission_is_one_line(tmp_path):
 
 
 def test_a_name_with_a_null_character_is_one_line():
-    with pytest.raises(CaseFileError, match="cannot be read: embedded null"):
+    with pytest.raises(CaseFileError, match="cannot be read:.*embedded null"):
         cases.load("a\0b.yaml")
 
 
