@@ -305,12 +305,12 @@ def test_a_file_without_permission_is_one_line(tmp_path):
     path = tmp_path / "cases.yaml"
     path.write_text("a")
     path.chmod(0)
-    with pytest.raises(CaseFileError, match="cannot be read: Permission denied"):
+    with pytest.raises(CaseFileError, match=r"cannot be read: Permission denied"):
         cases.load(path)
 
 
 def test_a_name_with_a_null_character_is_one_line():
-    with pytest.raises(CaseFileError, match="cannot be read:.*embedded null"):
+    with pytest.raises(CaseFileError, match=r"cannot be read:.*embedded null"):
         cases.load("a\0b.yaml")
 
 
