@@ -71,13 +71,10 @@ cdef extern from "tiles.h" nogil:
         int64_t block_size
         int threads
 
-cdef extern from "drive.h" nogil:
-    void ls_drive(const ls_views *views, const ls_job *job)
-
 cdef extern from "roof.h" nogil:
     ls_block ls_roof_16, ls_roof_32
 
-cdef extern from "table.h" nogil:
+cdef extern from "compute.h" nogil:
     ctypedef struct ls_kernel:
         const char *name
         const char *formula
@@ -85,8 +82,10 @@ cdef extern from "table.h" nogil:
         double max_ulp[3][3]
         double x_max[3]
         ls_block *block[3][3]
-    const ls_kernel *LS_KERNELS
-    const int LS_KERNEL_COUNT
+    # Linked from the library of this instruction set, which the C interface shares.
+    const ls_kernel *LS_KERNELS "LS_COMPUTE.kernels"
+    const int LS_KERNEL_COUNT "LS_COMPUTE.count"
+    void ls_drive "LS_COMPUTE.drive"(const ls_views *views, const ls_job *job)
 
 cdef extern from "environment.h" nogil:
     int ls_get_flush()

@@ -3,22 +3,9 @@
 #ifndef LSBENCH_TABLE_H
 #define LSBENCH_TABLE_H
 
+#include "compute.h"
 #include "fast.h"
 #include "formulas.h"
-
-typedef struct {
-    const char *name;
-    const char *formula;
-    /* In words: what holds, and where it ends. */
-    const char *guarantee;
-    /* Largest error in ulp under rne, by arithmetic and storage, for every g and x <= x_max whose
-     * result is normal; 0 where none is stated. */
-    double max_ulp[LS_FORMATS][LS_FORMATS];
-    /* Largest x of that bound, by arithmetic. */
-    double x_max[LS_FORMATS];
-    /* By arithmetic and storage; NULL where there is none. */
-    ls_block *block[LS_FORMATS][LS_FORMATS];
-} ls_kernel;
 
 #define LS_STORAGES(name) {name##_fp32, name##_fp16, name##_bf16}
 #define LS_ARITHMETICS(name) \
