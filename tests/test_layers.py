@@ -22,7 +22,8 @@ LAYERS = {
     " standards figures gates",
     "cases": "cases",
     "run": "bench suite environment results verdicts row runner selection pace compare baseline"
-    " inject settle exits spaces plan shards cluster parts sweep",
+    " inject settle exits spaces plan shards cluster parts sweep explain steps worst"
+    " exchange check",
     "faces": "report cli __main__ __init__",
 }
 ORDER = {module: i for i, names in enumerate(LAYERS.values()) for module in names.split()}

@@ -19,12 +19,14 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from lsbench.errors import ProviderError
 from lsbench.providers import channel
 from lsbench.providers.base import Call, Prepared, Provider
 from lsbench.providers.processes import TICK, Tail, how_it_ended, kill_group, limit, overstepped
+from lsbench.providers.registry import resolve
 from lsbench.providers.shared import Block
 
 START = 120.0
@@ -39,6 +41,32 @@ def isolate(provider: Provider, *, timeout: float = 60.0, memory: int | None = N
     the registry: that is how the child finds it.
     """
     return provider.confined(timeout, memory) or IsolatedProvider(provider, timeout, memory)
+
+
+@contextlib.contextmanager
+def opened(
+    names: Iterable[str],
+    *,
+    isolated: bool | None = None,
+    timeout: float = 60.0,
+    memory: int | None = None,
+) -> Iterator[list[Provider]]:
+    """Providers by name, isolated if asked (None: as each prefers), closed at the end.
+
+    Raises UsageError for a name nobody knows. One that is unavailable stays as it is.
+    """
+    providers: list[Provider] = []
+    try:
+        for name in names:
+            provider = resolve(name)
+            wanted = provider.isolated if isolated is None else isolated
+            if wanted and provider.unavailable() is None:
+                provider = isolate(provider, timeout=timeout, memory=memory)
+            providers.append(provider)
+        yield providers
+    finally:
+        for provider in providers:
+            provider.close()
 
 
 class IsolatedProvider(Provider):
