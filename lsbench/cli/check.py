@@ -78,7 +78,8 @@ def command(
     \b
     lsbench check DIR
     lsbench check --grad-output g.npy --self x.npy --grad-input y.npy
-    lsbench check --grad-output g.bin --self x.bin --grad-input y.bin --dtype bf16 --shape 4,1024
+    lsbench check --grad-output g.bin --self x.bin --grad-input y.bin
+                  --dtype bf16 --shape 4,1024
 
     Files are .npy, .npz, .safetensors, .pt (weights only), or raw .bin, .raw, .dat, little endian.
     """
