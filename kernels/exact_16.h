@@ -21,49 +21,74 @@
 
 #define LS_NARROW_WIDTH 0x1p-20f
 
-LS_INLINE uint16_t ls_exact_16_one(
-    float g, float x, ls_format format, ls_rounding mode, uint32_t *open) {
+/* y in fp32 from a moved argument, and whether fp32 lost it (bf16 alone). */
+LS_INLINE float ls_exact_16_value(float g, float x, ls_format format, ls_rounding mode, uint32_t *lost) {
     const float most = format == LS_FP16 ? 40.0f : 190.0f;
     const float low = x < -9.0f ? -9.0f : x, inside = low > most ? most : low;
     const float side = copysignf(0x1p-15f, x);
-    const uint32_t plain = (x != 0) & (fabsf(x) <= FLT_MAX);
     const float argument = (fabsf(x) < 0x1p-15f) & (x != 0) ? side : inside;
-    float y = ls_special_float(g, x, ls_quotient_float(g, argument));
-    uint32_t lost = 0;
-    if (format == LS_BF16) {
-        const uint32_t small = (fabsf(y) < 0x1p-126f) & (g != 0) & (fabsf(x) <= FLT_MAX);
-        const uint32_t tiny = small & (fabsf(y) < 0x1p-136f) & (x != 0);
-        lost = small & !tiny & ((x != 0) | (mode == LS_RNA));
-        y = tiny ? copysignf(0x1p-140f, g) : y;
+    const float y = ls_special_float(g, x, ls_quotient_float(g, argument));
+    *lost = 0;
+    if (format == LS_FP16)
+        return y;
+    const uint32_t small = (fabsf(y) < 0x1p-126f) & (g != 0) & (fabsf(x) <= FLT_MAX);
+    const uint32_t tiny = small & (fabsf(y) < 0x1p-136f) & (x != 0);
+    *lost = small & !tiny & ((x != 0) | (mode == LS_RNA));
+    return tiny ? copysignf(0x1p-140f, g) : y;
+}
+
+/* A pass under rne or rna: both ends of the enclosure must round alike. */
+LS_INLINE void ls_exact_16_nearest(
+    const float *g, const float *x, uint16_t *y, uint32_t *open, size_t n, ls_format format, ls_rounding mode) {
+    float high[LS_EXACT_PASS], low[LS_EXACT_PASS];
+    uint16_t other[LS_EXACT_PASS];
+    for (size_t i = 0; i < n; i++) {
+        const float value = ls_exact_16_value(g[i], x[i], format, mode, open + i);
+        high[i] = value * (1.0f + LS_NARROW_WIDTH);
+        low[i] = value * (1.0f - LS_NARROW_WIDTH);
     }
-    if (mode == LS_RNE || mode == LS_RNA) {
-        const uint16_t high = ls_narrow_16(y * (1.0f + LS_NARROW_WIDTH), format);
-        const uint16_t below = ls_narrow_16(y * (1.0f - LS_NARROW_WIDTH), format);
-        *open = (uint32_t)(high ^ below) | lost;
-        return high;
+    ls_narrow_pass(high, y, n, format);
+    ls_narrow_pass(low, other, n, format);
+    for (size_t i = 0; i < n; i++)
+        open[i] |= (uint32_t)(y[i] ^ other[i]);
+}
+
+/* A pass under a directed mode: the nearest value must be apart from y; one step leads from it. */
+LS_INLINE void ls_exact_16_directed(
+    const float *g, const float *x, uint16_t *y, uint32_t *open, size_t n, ls_format format, ls_rounding mode) {
+    float value[LS_EXACT_PASS], nearest[LS_EXACT_PASS];
+    for (size_t i = 0; i < n; i++)
+        value[i] = ls_exact_16_value(g[i], x[i], format, mode, open + i);
+    ls_narrow_pass(value, y, n, format);
+    ls_widen_pass(y, nearest, n, format);
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t plain = (x[i] != 0) & (fabsf(x[i]) <= FLT_MAX);
+        const float residual = fabsf(value[i]) - fabsf(nearest[i]);
+        open[i] |= plain & (fabsf(residual) < fabsf(value[i]) * LS_NARROW_WIDTH);
+        const uint32_t stepped = ls_directed(y[i], residual, y[i] >> 15, mode);
+        y[i] = fabsf(value[i]) <= FLT_MAX ? (uint16_t)stepped : y[i];
     }
-    const uint16_t nearest = ls_narrow_16(y, format);
-    const float residual = fabsf(y) - fabsf(ls_widen_16(nearest, format));
-    *open = (plain & (fabsf(residual) < fabsf(y) * LS_NARROW_WIDTH)) | lost;
-    const uint32_t stepped = ls_directed(nearest, residual, nearest >> 15, mode);
-    return fabsf(y) <= FLT_MAX ? (uint16_t)stepped : nearest;
 }
 
 LS_INLINE void ls_exact_16_block(const void *g, const void *x, void *y, size_t n, const ls_store *store,
     ls_format format, ls_rounding mode) {
+    float gs[LS_EXACT_PASS], xs[LS_EXACT_PASS];
+    uint16_t ys[LS_EXACT_PASS];
+    uint32_t open[LS_EXACT_PASS];
     for (size_t start = 0; start < n; start += LS_EXACT_PASS) {
         const size_t count = n - start < LS_EXACT_PASS ? n - start : LS_EXACT_PASS;
-        const uint16_t *gs = (const uint16_t *)g + start, *xs = (const uint16_t *)x + start;
-        uint16_t ys[LS_EXACT_PASS];
-        uint32_t open[LS_EXACT_PASS], any = 0;
-        for (size_t i = 0; i < count; i++)
-            ys[i] = ls_exact_16_one(ls_widen_16(gs[i], format), ls_widen_16(xs[i], format), format, mode, open + i);
+        ls_widen_pass((const uint16_t *)g + start, gs, count, format);
+        ls_widen_pass((const uint16_t *)x + start, xs, count, format);
+        if (mode == LS_RNE || mode == LS_RNA)
+            ls_exact_16_nearest(gs, xs, ys, open, count, format, mode);
+        else
+            ls_exact_16_directed(gs, xs, ys, open, count, format, mode);
+        uint32_t any = 0;
         for (size_t i = 0; i < count; i++)
             any |= open[i];
         for (size_t i = 0; any && i < count; i++)
             if (open[i])
-                ys[i] = (uint16_t)ls_exact_one(
-                    ls_to_double(gs[i], format), ls_to_double(xs[i], format), format, mode, 0);
+                ys[i] = (uint16_t)ls_exact_one((double)gs[i], (double)xs[i], format, mode, 0);
         if (store->ftz)
             ls_flush_pass(ys, count, format);
         memcpy((uint16_t *)y + start, ys, count * sizeof *ys);

@@ -59,21 +59,22 @@ static void ls_fast_fp32(
 
 LS_INLINE void ls_fast_16(const void *g, const void *x, void *y, size_t n, uint64_t index,
     const ls_store *store, ls_format format) {
-    double ys[LS_PASS];
-    const uint16_t *gs = g, *xs = x;
-    uint16_t *direct = y;
-    if (store->rounding == LS_RNE && !store->ftz) {
-        for (size_t i = 0; i < n; i++) {
-            const float value = ls_fast_float(ls_widen_16(gs[i], format), ls_widen_16(xs[i], format));
-            direct[i] = ls_narrow_16(value, format);
-        }
-        return;
-    }
+    float gs[LS_PASS], xs[LS_PASS], ys[LS_PASS];
+    double wide[LS_PASS];
     for (size_t start = 0; start < n; start += LS_PASS) {
         const size_t count = n - start < LS_PASS ? n - start : LS_PASS;
+        uint16_t *target = (uint16_t *)y + start;
+        ls_widen_pass((const uint16_t *)g + start, gs, count, format);
+        ls_widen_pass((const uint16_t *)x + start, xs, count, format);
         for (size_t i = 0; i < count; i++)
-            ys[i] = (double)ls_fast_float(ls_widen_16(gs[start + i], format), ls_widen_16(xs[start + i], format));
-        ls_store_as(format, ys, direct + start, count, index + start, store);
+            ys[i] = ls_fast_float(gs[i], xs[i]);
+        if (store->rounding == LS_RNE && !store->ftz) {
+            ls_narrow_pass(ys, target, count, format);
+            continue;
+        }
+        for (size_t i = 0; i < count; i++)
+            wide[i] = (double)ys[i];
+        ls_store_as(format, wide, target, count, index + start, store);
     }
 }
 

@@ -3,6 +3,9 @@
 #define LSBENCH_QUOTIENT_H
 
 #include <math.h>
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
 
 #include "convert.h"
 
@@ -43,6 +46,33 @@ LS_INLINE float ls_widen_16(uint16_t bits, ls_format format) {
 
 LS_INLINE uint16_t ls_narrow_16(float value, ls_format format) {
     return format == LS_FP16 ? ls_float_to_fp16(value) : ls_float_to_bf16(value);
+}
+
+/* n elements widened, n at most a pass; by the conversion instructions for fp16 where there are any,
+ * whose every bit is that of the functions above (NaNs stay NaN). */
+LS_INLINE void ls_widen_pass(const uint16_t *bits, float *values, size_t n, ls_format format) {
+    size_t i = 0;
+#ifdef __F16C__
+    for (; format == LS_FP16 && i + 8 <= n; i += 8)
+        _mm256_storeu_ps(values + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(bits + i))));
+#endif
+    for (; i < n; i++)
+        values[i] = ls_widen_16(bits[i], format);
+}
+
+LS_INLINE void ls_narrow_pass(const float *values, uint16_t *bits, size_t n, ls_format format) {
+    size_t i = 0;
+#ifdef __F16C__
+    /* One NaN is ever stored; the instruction would keep payloads. */
+    const __m256 nan = _mm256_set1_ps(NAN);
+    for (; format == LS_FP16 && i + 8 <= n; i += 8) {
+        const __m256 value = _mm256_loadu_ps(values + i);
+        const __m256 one = _mm256_blendv_ps(value, nan, _mm256_cmp_ps(value, value, _CMP_UNORD_Q));
+        _mm_storeu_si128((__m128i *)(bits + i), _mm256_cvtps_ph(one, _MM_FROUND_TO_NEAREST_INT));
+    }
+#endif
+    for (; i < n; i++)
+        bits[i] = ls_narrow_16(values[i], format);
 }
 
 /* x = -inf gives g, x = +inf gives 0 * g (a zero, or NaN for an infinite g), NaN a NaN. */
