@@ -24,6 +24,8 @@ from lsbench.formats import Bits, Format
 from lsbench.rounding import Rounding, round_fraction, shortest_decimal
 
 NAMES = ("pairs", "unary", "random", "hard")
+_PIECE = 1 << 13
+"""Elements made at a time: what lies between two steps stays in the cache."""
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -93,6 +95,10 @@ class Random(Space):
 
     def fill(self, start: int, g: Bits, x: Bits) -> None:
         """See :class:`Space`."""
+        for at in range(0, x.size, _PIECE):
+            self._fill(start + at, g[at : at + _PIECE], x[at : at + _PIECE])
+
+    def _fill(self, start: int, g: Bits, x: Bits) -> None:
         numbers = np.arange(start, start + x.size, dtype=np.uint64)
         strata = numbers * _GOLDEN
         strata &= np.uint64((1 << 2 * self._head) - 1)
