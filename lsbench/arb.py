@@ -69,7 +69,7 @@ class ArbOracle:
         if math.isnan(computed) or not math.isfinite(limit):
             return None
         unit = max((math.frexp(limit)[1] - self._fmt.p) if limit else self._least, self._least)
-        return float(self._finite(computed) - self._ball(limit)) * 2.0**-unit
+        return _toward_zero((self._finite(computed) - self._ball(limit)) * self._power(-unit))
 
     def _decide(
         self, g: float, x: float, computed: float, negative: bool, draw: int
@@ -90,7 +90,7 @@ class ArbOracle:
         if math.isnan(computed):
             return Truth(self._write(correct), None)
         error = self._finite(computed) * self._power(-exponent) * (-1 if negative else 1) - scaled
-        return Truth(self._write(correct), float(error) * (-1.0 if negative else 1.0))
+        return Truth(self._write(correct), _toward_zero(error) * (-1.0 if negative else 1.0))
 
     def _unit(self, y: Any) -> int | None:
         if y < self._power(self._fmt.emin):
@@ -168,3 +168,12 @@ class ArbOracle:
             return pattern
         pattern = struct.unpack("<I", struct.pack("<f", value))[0]
         return pattern if self._fmt.bits == 32 else pattern >> 16
+
+
+def _toward_zero(ball: Any) -> float:
+    """The double at or next below the least magnitude in a ball, with the ball's sign."""
+    significand, exponent = ball.abs_lower().mid().man_exp()
+    size = int(significand)
+    drop = max(size.bit_length() - 53, 0)
+    value = math.ldexp(size >> drop, int(exponent) + drop)
+    return -value if ball < 0 else value

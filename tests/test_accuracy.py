@@ -65,8 +65,13 @@ def test_both_judges_agree_on_everything(fmt, mode, ftz):
     y[3::41], y[5::53], y[7::59] = fmt.sign_bit, fmt.inf_bits, fmt.nan_bits
     y[9::43] ^= 1
     records = [judged(fmt, g, x, y, mode, ftz=ftz, reference=name) for name in JUDGES]
-    bare = [replace(r, reference=None) for r in records]
-    assert bare[0] == bare[1]
+    exactly, nearly = ({}, {}), ({}, {})
+    for record, same, close in zip(records, exactly, nearly, strict=True):
+        for name, value in vars(replace(record, reference=None)).items():
+            (close if name.endswith(("_ulp", "_ftz")) else same)[name] = value
+        same["worst"] = replace(same["worst"], ulp=None)
+    assert exactly[0] == exactly[1]
+    assert nearly[0] == pytest.approx(nearly[1], rel=2.0**-50)
     assert [r.reference.differed for r in records] == [0, 0]
     assert records[0].reference.audited >= 256
 
@@ -145,7 +150,10 @@ def test_flushed_subnormals_are_reported_twice():
 
 def test_an_infinity_counts_as_the_next_power_of_two():
     g, x = one(BF16, 2), one(BF16, 0)
-    assert judged(BF16, [g], [x], [BF16.inf_bits]).max_ulp == float((2**128 - 1) * 128)
+    expected = (2**128 - 1) * 128
+    for name in JUDGES:
+        found = judged(BF16, [g], [x], [BF16.inf_bits], reference=name).max_ulp
+        assert 0 <= expected - int(found) < expected / 2**52
 
 
 @pytest.mark.parametrize("mode", ["rne", "sr"])

@@ -130,7 +130,8 @@ def test_errors_where_zero_nan_or_infinity_is_involved(fmt):
     assert exact.ulp_error(fmt, 0, one, 0).ulp == 0
     assert exact.ulp_error(fmt, 0, one, 3).ulp == 3
     overflow = exact.ulp_error(fmt, one, fmt.sign_bit | inf, inf)
-    assert overflow.ulp == float((Fraction(2) ** (fmt.emax + 1) - 1) / fmt.ulp(Fraction(1)))
+    expected = (Fraction(2) ** (fmt.emax + 1) - 1) / fmt.ulp(Fraction(1))
+    assert 0 <= expected - Fraction(overflow.ulp) < expected / 2**52
 
 
 def test_what_is_known_of_a_public_backward():
@@ -140,3 +141,13 @@ def test_what_is_known_of_a_public_backward():
     assert exact.decimal(FP16, g, x, 5) == "0.00012175"
     assert exact.decimal(BF16, BF16.nan_bits, 0) == "nan"
     assert exact.decimal(FP32, FP32.encode(0, 1, 0), 0) == "0.5"
+
+
+def test_an_error_below_one_is_never_reported_as_one():
+    """The smallest subnormal for a y of 1e-130 and of 2^-16384: right when rounding up."""
+    for x in (300, 1 << 20):
+        bits = round_fraction(FP32, Fraction(x), Rounding.RNE)
+        assert exact.correct_bits(FP32, 0x3F800000, bits, Rounding.RUP) == 1
+        assert exact.ulp_error(FP32, 0x3F800000, bits, 1).ulp == 1 - 2.0**-53
+    # y = g (1 - 2^-191) truncated to the value below g.
+    assert exact.ulp_error(FP16, 0x2861, 0xD827, 0x2860).ulp == -(1 - 2.0**-53)
