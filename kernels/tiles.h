@@ -16,7 +16,7 @@ enum { LS_G, LS_X, LS_Y, LS_TENSORS };
 /* Columns from which a row is worth a call of its own. */
 #define LS_ROW 32
 /* Elements of a block where the caller names no size. */
-#define LS_BLOCK 16384
+#define LS_DEFAULT_BLOCK 16384
 /* Elements that a worker takes at once. */
 #define LS_CHUNK 32768
 
@@ -178,7 +178,7 @@ static inline int ls_is_aligned(const ls_plan *plan, int t) {
 /* Tile sizes and which tensors are used where they lie. */
 static inline void ls_size_tiles(ls_plan *plan) {
     const int64_t item = (int64_t)plan->job.itemsize;
-    const int64_t block = plan->job.block_size > 0 ? plan->job.block_size : LS_BLOCK;
+    const int64_t block = plan->job.block_size > 0 ? plan->job.block_size : LS_DEFAULT_BLOCK;
     int unit[LS_TENSORS], all_unit = 1;
     for (int t = 0; t < LS_TENSORS; t++) {
         unit[t] = plan->columns.strides[t] == item && ls_is_aligned(plan, t);
