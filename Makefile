@@ -6,9 +6,9 @@ BIN := $(VENV)/bin
 export PATH := $(abspath $(BIN)):$(PATH)
 SOURCES := pyproject.toml meson.build $(shell find lsbench kernels cases -type f \
 	\( -name '*.py' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.c' -o -name '*.cpp' \
-	-o -name 'meson.build' -o -name '*.yaml' -o -name '*.json' -o -name '*.npz' -o -name '*.typed' \))
+	-o -name 'meson.build' -o -name '*.in' -o -name '*.yaml' -o -name '*.json' -o -name '*.npz' -o -name '*.typed' \))
 
-.PHONY: run test check gate bench build dev clean help
+.PHONY: run test check gate bench sanitize build dev clean help
 
 help:  ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -30,6 +30,23 @@ gate: build  ## judge the project's own kernels against the stored baseline
 
 bench: build  ## measure the project's own goals of speed; install torch==2.13.0 to compare
 	$(BIN)/lsbench bench --suite --output results/bench.json
+
+# The widest vectors of this machine, all warnings, and two planted faults that must be caught.
+SANITIZE := $(CC) -std=c11 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Wno-unused-function -Werror \
+	-g -O2 -march=native -ffp-contract=off -fno-math-errno -fno-trapping-math -Ikernels -pthread
+SANITIZED := build/sanitize
+
+sanitize:  ## run the compiled core under the address, undefined-behaviour and thread sanitizers
+	mkdir -p $(SANITIZED)
+	$(SANITIZE) -fsanitize=address,undefined -fno-sanitize-recover=all \
+		tests/sanitize/driver.c -o $(SANITIZED)/address -lm
+	$(SANITIZE) -fsanitize=thread tests/sanitize/driver.c -o $(SANITIZED)/thread -lm
+	$(SANITIZED)/address
+	$(SANITIZED)/thread
+	! $(SANITIZED)/address overrun 2> $(SANITIZED)/overrun.txt
+	grep -q heap-buffer-overflow $(SANITIZED)/overrun.txt
+	! $(SANITIZED)/thread race 2> $(SANITIZED)/race.txt
+	grep -q 'data race' $(SANITIZED)/race.txt
 
 build: $(VENV)/.installed  ## build the compiled part and install lsbench into .venv
 

@@ -26,7 +26,7 @@ LS_INLINE float ls_exact_16_value(float g, float x, ls_format format, ls_roundin
     const float most = format == LS_FP16 ? 40.0f : 190.0f;
     const float low = x < -9.0f ? -9.0f : x, inside = low > most ? most : low;
     const float side = copysignf(0x1p-15f, x);
-    const float argument = (fabsf(x) < 0x1p-15f) & (x != 0) ? side : inside;
+    const float argument = ((fabsf(x) < 0x1p-15f) & (x != 0)) ? side : inside;
     const float y = ls_special_float(g, x, ls_quotient_float(g, argument));
     *lost = 0;
     if (format == LS_FP16)

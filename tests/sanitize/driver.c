@@ -109,7 +109,8 @@ static void run_once(const ls_job *job, int64_t skew) {
     job->block(copies[LS_G], copies[LS_X], copies[LS_Y], (size_t)n, 0, &job->store);
     copy_out(&views, LS_Y, job->itemsize, copies[LS_G], n);
     if (memcmp(copies[LS_G], copies[LS_Y], bytes) != 0) {
-        fprintf(stderr, "a strided result differs from the contiguous one (%d dimensions)\n", views.ndim);
+        fprintf(stderr, "a strided result differs from the contiguous one (%d dimensions)\n",
+            views.ndim);
         exit(1);
     }
     for (int t = 0; t < LS_TENSORS; t++) {
@@ -129,7 +130,8 @@ static void run_tails(const ls_job *job) {
                 memset(memory[t], (int)(60 + n), (n + offset) * item);
             }
             const size_t skip = offset * item;
-            job->block(memory[LS_G] + skip, memory[LS_X] + skip, memory[LS_Y] + skip, n, 0, &job->store);
+            job->block(memory[LS_G] + skip, memory[LS_X] + skip, memory[LS_Y] + skip, n, 0,
+                &job->store);
             for (int t = 0; t < LS_TENSORS; t++)
                 free(memory[t]);
         }
@@ -153,7 +155,9 @@ static void run_threads(const ls_job *job) {
     free(x);
 }
 
-static int run_kernel(const char *name, ls_block *block, ls_format storage) {
+static const char *const FORMAT_NAMES[] = {"fp32", "fp16", "bf16"};
+
+static int run_kernel(const char *name, ls_block *block, ls_format arithmetic, ls_format storage) {
     ls_job job = {.block = block, .itemsize = ls_itemsize(storage), .store = {.seed = 5}};
     for (int mode = 0; mode < LS_ROUNDINGS; mode++) {
         job.store.rounding = (ls_rounding)mode;
@@ -166,11 +170,8 @@ static int run_kernel(const char *name, ls_block *block, ls_format storage) {
             run_once(&job, i % 2 ? (int64_t)draw(8) : 0);
         }
     }
-    printf("%s, %s: tails, threads and views in %d roundings\n", name,
-        storage == LS_FP32   ? "fp32"
-        : storage == LS_FP16 ? "fp16"
-                             : "bf16",
-        LS_ROUNDINGS);
+    printf("%s in %s, stored as %s: tails, threads and views in %d roundings\n", name,
+        FORMAT_NAMES[arithmetic], FORMAT_NAMES[storage], LS_ROUNDINGS);
     return 1;
 }
 
@@ -210,8 +211,10 @@ int main(int argc, char **argv) {
         for (int a = 0; a < LS_FORMATS; a++)
             for (int s = 0; s < LS_FORMATS; s++)
                 if (LS_KERNELS[k].block[a][s])
-                    ran += run_kernel(LS_KERNELS[k].name, LS_KERNELS[k].block[a][s], (ls_format)s);
-    ran += run_kernel("roof", ls_roof_32, LS_FP32) + run_kernel("roof", ls_roof_16, LS_FP16);
+                    ran += run_kernel(LS_KERNELS[k].name, LS_KERNELS[k].block[a][s], (ls_format)a,
+                        (ls_format)s);
+    ran += run_kernel("roof", ls_roof_32, LS_FP32, LS_FP32);
+    ran += run_kernel("roof", ls_roof_16, LS_FP16, LS_FP16);
     printf("%d block functions, nothing to report\n", ran);
     return 0;
 }
