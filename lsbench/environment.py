@@ -32,6 +32,9 @@ LIBRARIES = (
     "jax",
     "jaxlib",
     "onnxruntime",
+    "onnx",
+    "tensorflow",
+    "tensorflow-cpu",
 )
 """Distributions whose versions can change a figure; those that are installed are recorded."""
 

@@ -10,7 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from calls import call, computed, drawn, worst_ulp
+from click.testing import CliRunner
 
+from lsbench import results
+from lsbench.cli import group
 from lsbench.errors import ProviderError
 from lsbench.formats import BF16, FORMATS, FP32
 from lsbench.providers.base import Call
@@ -180,3 +183,61 @@ def test_a_block_keeps_strides_overlap_gaps_and_alignment(fmt):
     assert storage[51] == fmt.dtype.type(77)
     del gap, seen
     block.close()
+
+
+CASES = """
+schema: 1
+defaults: {throughput: false}
+cases:
+  - {name: first, dtype: fp32, shape: [5]}
+  - {name: second, dtype: bf16, shape: [5]}
+"""
+
+
+def test_a_run_and_its_finished_rows_survive_every_death(tmp_path):
+    (tmp_path / "cases.yaml").write_text(CASES)
+    deaths = {
+        "segfaults": "died of SIGSEGV (Segmentation fault)",
+        "hangs": "no answer within 0.5 s, killed",
+    }
+    names = ["exact", *(f"python:{USERS}:{name}" for name in deaths), "fast"]
+    words = ["run", str(tmp_path / "cases.yaml"), "--timeout", "0.5", "-q"]
+    words += [word for name in names for word in ("--provider", name)]
+    output = tmp_path / "r.json"
+    code = (
+        CliRunner()
+        .invoke(group, [*words, "--output", str(output)], standalone_mode=False)
+        .return_value
+    )
+    assert code == 3
+    run = results.load(output)
+    assert run.complete
+    found = {(row.case, row.provider.rpartition(":")[2]): row for row in run.rows}
+    assert len(found) == 8
+    for case in ("first", "second"):
+        for name in ("exact", "fast"):
+            assert found[case, name].verdicts == ("pass",)
+        for name, reason in deaths.items():
+            assert found[case, name].verdicts == ("crashed",)
+            assert found[case, name].reason.startswith(reason)
+
+
+def test_a_run_holds_a_provider_to_the_memory_that_was_given(tmp_path):
+    (tmp_path / "cases.yaml").write_text(CASES)
+    words = ["run", str(tmp_path / "cases.yaml"), "-k", "first", "--memory", "200", "-q"]
+    words += ["--provider", f"python:{USERS}:eats_memory", "--output", str(tmp_path / "r.json")]
+    CliRunner().invoke(group, words, standalone_mode=False)
+    (row,) = results.load(tmp_path / "r.json").rows
+    assert row.verdicts == ("crashed",)
+    assert "of memory, expected at most 200 MiB: killed" in row.reason
+
+
+def test_a_users_traceback_is_recorded_on_request(tmp_path):
+    (tmp_path / "cases.yaml").write_text(CASES)
+    words = ["run", str(tmp_path / "cases.yaml"), "-k", "first", "-q"]
+    words += ["--provider", f"python:{USERS}:raises", "--output", str(tmp_path / "r.json")]
+    for more, expected in (([], False), (["--traceback"], True)):
+        CliRunner().invoke(group, [*words, *more], standalone_mode=False)
+        (row,) = results.load(tmp_path / "r.json").rows
+        assert row.verdicts == ("crashed",)
+        assert any("Traceback" in note for note in row.notes) is expected

@@ -51,6 +51,12 @@ KINDS = click.Choice(["table", "json", "markdown"])
 @click.option(
     "--timeout", type=click.FloatRange(0.1), default=60.0, help="Of an isolated call, in s."
 )
+@click.option(
+    "--memory",
+    type=click.IntRange(16),
+    metavar="MIB",
+    help="Of an isolated provider [4/5 of free].",
+)
 @click.option("--traceback", is_flag=True, help="Record the traceback of a provider that raises.")
 @click.option(
     "--gate", "written", multiple=True, metavar="FIGURE<=NUMBER", help="A gate more; repeatable."
@@ -88,6 +94,7 @@ def command(
     budget: float,
     isolate: bool | None,
     timeout: float,
+    memory: int | None,
     traceback: bool,
     written: tuple[str, ...],
     allow_unused: bool,

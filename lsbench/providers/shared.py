@@ -96,7 +96,9 @@ class Block:
         self.file = tempfile.TemporaryFile(dir=_memory())  # noqa: SIM115 - held until close
         try:
             self.file.truncate(size)
-            os.posix_fallocate(self.file.fileno(), 0, size)
+            if hasattr(os, "posix_fallocate"):
+                # Claimed now: later a full file system would end the process that writes.
+                os.posix_fallocate(self.file.fileno(), 0, size)
             self._map = mmap.mmap(self.file.fileno(), size)
         except (OSError, ValueError) as error:
             self.file.close()
