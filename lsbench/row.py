@@ -36,6 +36,8 @@ class Settings:
     """Seconds an isolated provider may take for one call."""
     memory: int | None = None
     """Bytes an isolated provider may use."""
+    second: Provider | None = None
+    """Another implementation, whose errors the standard cann-ratio compares with."""
     words: tuple[str, ...] = ()
     """Options of the command line that change a row, for the line that repeats it."""
     tracebacks: bool = False
@@ -200,9 +202,21 @@ def _judged(row: Row, call: Call, settings: Settings, step: Step) -> Row:
         accuracy=errors,
         output_hash=determinism.output_hash(call.fmt, call.grad_input),
         standards=standards.evaluate(
-            call.fmt, errors, call.grad_output, call.self, call.grad_input
+            call.fmt,
+            errors,
+            call.grad_output,
+            call.self,
+            call.grad_input,
+            _second_result(settings.second, call),
         ),
     )
+
+
+def _second_result(second: Provider | None, call: Call) -> Array | None:
+    """What the second implementation makes of the same inputs; None where it cannot."""
+    if second is None or second.refuse(call) is not None:
+        return None
+    return verdicts.compute(second, call.fmt, call.grad_output, call.self, call.options)
 
 
 def _verdicts(row: Row, provider: Provider, call: Call, settings: Settings) -> tuple[str, ...]:

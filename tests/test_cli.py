@@ -68,3 +68,28 @@ def test_a_reader_that_leaves_is_no_error():
     command = f"{sys.executable} -m lsbench list figures | true"
     shown = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
     assert shown.stderr == ""
+
+
+CASE = """
+schema: 1
+cases:
+  - name: two-of-them
+    shape: [500]
+    dtype: fp16
+    providers: [textbook]
+    gates: {cann-ratio: true}
+"""
+
+
+def test_a_second_implementation_gives_the_ratio_standard_and_its_command_repeats(tmp_path):
+    (tmp_path / "a.yaml").write_text(CASE)
+    shown = run("run", "a.yaml", "--no-throughput", "--second", "exact", cwd=tmp_path)
+    command = next(line for line in shown.stdout.splitlines() if "lsbench run" in line)
+    assert command.strip().endswith("--provider textbook --second exact")
+    assert "gate cann-ratio" in shown.stdout or shown.returncode == 0
+    alone = run("run", "a.yaml", "--no-throughput", cwd=tmp_path)
+    assert alone.returncode == 1
+    assert "not exercised" in alone.stdout + alone.stderr
+    unknown = run("run", "a.yaml", "--second", "exakt", cwd=tmp_path)
+    assert unknown.returncode == 2
+    assert "did you mean 'exact'" in unknown.stderr

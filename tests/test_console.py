@@ -9,7 +9,18 @@ import made
 import pytest
 from rich.console import Console
 
-from lsbench.report.console import WIDTH, kernel, number, print_run, share, summary
+from lsbench import standards
+from lsbench.records import Standard
+from lsbench.report.console import (
+    STANDARDS,
+    WIDTH,
+    kernel,
+    number,
+    passes,
+    print_run,
+    share,
+    summary,
+)
 
 
 def printed(run, width=WIDTH, **options):
@@ -48,6 +59,14 @@ def test_a_kernel_is_named_with_what_differs_from_the_usual():
     row = made.run(made.row(), made.skipped()).rows[0]
     options = replace(row.options, arithmetic="fp16", rounding="rtz", ftz=True)
     assert kernel(replace(row, provider="ascend", options=options)) == "ascend/fp16/ftz rtz"
+
+
+def test_the_standards_that_a_row_passes_are_letters():
+    names = list(STANDARDS)
+    held = tuple(Standard(name, name != "exact", {}) for name in names)
+    assert passes(replace(made.row(), standards=held)) == "tmxrf."
+    assert passes(made.skipped()) == "-"
+    assert set(STANDARDS) == set(standards.NAMES)
 
 
 def test_an_interrupted_run_says_so():

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 import click
 
 from lsbench.cli.reports import Reports, Share, conclude, report_options
-from lsbench.errors import SelectionError
+from lsbench.errors import SelectionError, UsageError
 from lsbench.formats import FORMATS
 from lsbench.rounding import Rounding
 
 if TYPE_CHECKING:
+    from lsbench.providers.base import Provider
     from lsbench.records import Run
     from lsbench.runner import Selection
 
@@ -42,6 +43,7 @@ KINDS = click.Choice(["table", "json", "markdown"])
     "--repeat", type=click.IntRange(2, 1000), default=3, help="Runs whose bits are compared."
 )
 @click.option("--reference", type=click.Choice(["certified", "mpmath", "arb"]), default="certified")
+@click.option("--second", metavar="PROVIDER", help="Compare errors with it (cann-ratio).")
 @click.option("--no-throughput", is_flag=True, help="Do not time.")
 @click.option("--no-determinism", is_flag=True, help="Do not vary threads, layout, position, ...")
 @click.option(
@@ -89,6 +91,7 @@ def command(
     threads: int | None,
     repeat: int,
     reference: str,
+    second: str | None,
     no_throughput: bool,
     no_determinism: bool,
     budget: float,
@@ -134,6 +137,7 @@ def command(
     if listing or dry_run:
         _show(selections, plain=listing)
         return 0
+    named = None if reference == "certified" else reference
     settings = Settings(
         reference=reference,
         determinism=not no_determinism,
@@ -142,7 +146,8 @@ def command(
         budget=budget,
         isolate=isolate,
         timeout=timeout,
-        words=_words({**options, "reference": None if reference == "certified" else reference}),
+        second=None if second is None else _available(second),
+        words=_words({**options, "reference": named, "second": second}),
         tracebacks=traceback,
     )
     path = output or Path("results") / f"{Path(cases[0]).stem}.json"
@@ -169,6 +174,17 @@ def command(
     _print(run, form, quiet, path)
     reports.write(run)
     return conclude(run.verdict, run.exit_code)
+
+
+def _available(name: str) -> Provider:
+    """The provider of that name; raises UsageError where it is unknown or cannot run here."""
+    from lsbench.providers.registry import resolve
+
+    provider = resolve(name)
+    reason = provider.unavailable()
+    if reason is not None:
+        raise UsageError(f"--second {name}: {reason}")
+    return provider
 
 
 def _words(options: Mapping[str, object]) -> tuple[str, ...]:

@@ -75,6 +75,7 @@ COLUMNS = (
     ("det", 3, True),
     ("Gel/s", 6, False),
     ("roof", 5, True),
+    ("passes", 6, True),
 )
 """Heading, width, and whether a terminal narrower than :data:`WIDTH` shows the column too."""
 
@@ -120,7 +121,31 @@ def _figures(row: Row) -> list[str]:
     cells.append("-" if row.determinism is None else "yes" if row.determinism.stable else "NO")
     cells.append(number(timed.gelem_per_s) if timed else "-")
     cells.append(f"{timed.of_roof.value:.2f}" if timed and timed.of_roof else "-")
+    cells.append(passes(row))
     return cells
+
+
+STANDARDS = {
+    "torch": "t",
+    "cann-mere-mare": "m",
+    "cann-mixed": "x",
+    "cann-ratio": "r",
+    "faithful": "f",
+    "exact": "e",
+}
+"""The letter of each standard in the column of those that a row passes."""
+
+
+def passes(row: Row) -> str:
+    """The standards that a row passes, a letter each, and a dot for each that it does not."""
+    letters = [STANDARDS.get(s.name, s.name[0]) if s.passed else "." for s in row.standards]
+    return "".join(letters) or "-"
+
+
+def legend() -> str:
+    """What the letters stand for."""
+    words = ", ".join(f"{letter} {name}" for name, letter in STANDARDS.items())
+    return f"passes: {words}; a dot where not"
 
 
 def _verdict(row: Row) -> Text:
@@ -195,5 +220,7 @@ def audit(run: Run) -> str:
 def print_summary(run: Run, out: Console) -> None:
     """Print the closing lines."""
     style = "green" if run.exit_code == 0 else "red"
+    if any(row.standards for row in run.rows):
+        out.print(legend(), soft_wrap=True, markup=False)
     out.print(audit(run), soft_wrap=True, markup=False)
     out.print(Text(summary(run), style=style), soft_wrap=True)
