@@ -8,7 +8,7 @@ SOURCES := pyproject.toml meson.build $(shell find lsbench kernels cases -type f
 	\( -name '*.py' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.c' -o -name '*.cpp' \
 	-o -name 'meson.build' -o -name '*.in' -o -name '*.yaml' -o -name '*.json' -o -name '*.npz' -o -name '*.typed' \))
 
-.PHONY: run test check gate bench sanitize build dev clean help
+.PHONY: run test check gate sweeps bench sanitize build dev clean help
 
 help:  ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -47,6 +47,25 @@ sanitize:  ## run the compiled core under the address, undefined-behaviour and t
 	grep -q heap-buffer-overflow $(SANITIZED)/overrun.txt
 	! $(SANITIZED)/thread race 2> $(SANITIZED)/race.txt
 	grep -q 'data race' $(SANITIZED)/race.txt
+
+SWEEP := $(BIN)/lsbench sweep -q
+MODES := $(addprefix --rounding ,rne rna rtz rup rdn rto)
+FORMULAS := $(addprefix --kernel ,ascend textbook buffered)
+
+sweeps: build  ## record the sweeps of docs/sweeps.md: half an hour on two cores
+	$(SWEEP) --space pairs --dtype fp16 --dtype bf16 --kernel exact $(MODES) --gate "misrounded==0" \
+		--output results/sweep-exact-pairs.json
+	$(SWEEP) --space unary --dtype fp32 --kernel exact --g 1 1.5 pi max min --gate "misrounded==0" \
+		--output results/sweep-exact-unary.json
+	$(SWEEP) --space pairs --dtype fp16 --dtype bf16 --kernel fast $(FORMULAS) \
+		--output results/sweep-formulas-pairs.json
+	$(SWEEP) --space pairs --dtype fp16 --arithmetic fp16 $(FORMULAS) \
+		--output results/sweep-emulated-fp16.json
+	$(SWEEP) --space pairs --dtype bf16 --arithmetic bf16 $(FORMULAS) \
+		--output results/sweep-emulated-bf16.json
+	$(SWEEP) --space unary --dtype fp32 --kernel fast $(FORMULAS) --g 1 \
+		--output results/sweep-formulas-unary.json
+	$(BIN)/python docs/tables.py
 
 build: $(VENV)/.installed  ## build the compiled part and install lsbench into .venv
 
