@@ -146,6 +146,7 @@ def command(
         budget=budget,
         isolate=isolate,
         timeout=timeout,
+        memory=None if memory is None else memory << 20,
         second=None if second is None else _available(second),
         words=_words({**options, "reference": named, "second": second}),
         tracebacks=traceback,
