@@ -15,7 +15,8 @@
 #include "block.h"
 
 #if FLT_EVAL_METHOD != 0
-#error "float and double must be evaluated in their own precision (on 32-bit x86: -msse2 -mfpmath=sse)"
+#error \
+    "float and double must be evaluated in their own precision (on 32-bit x86: -msse2 -mfpmath=sse)"
 #endif
 
 #if defined(__GNUC__)
@@ -25,7 +26,9 @@
 #endif
 
 /* A format as numbers; with a constant argument they are constants. */
-LS_INLINE int ls_precision(ls_format format) { return format == LS_FP32 ? 24 : format == LS_FP16 ? 11 : 8; }
+LS_INLINE int ls_precision(ls_format format) {
+    return format == LS_FP32 ? 24 : format == LS_FP16 ? 11 : 8;
+}
 LS_INLINE int ls_emin(ls_format format) { return format == LS_FP16 ? -14 : -126; }
 LS_INLINE int ls_emax(ls_format format) { return 1 - ls_emin(format); }
 LS_INLINE size_t ls_itemsize(ls_format format) { return format == LS_FP32 ? 4 : 2; }
@@ -66,7 +69,9 @@ LS_INLINE double ls_bits_double(uint64_t bits) {
 }
 
 /* 2^exponent for -1022 <= exponent <= 1023. */
-LS_INLINE double ls_power_of_two(int exponent) { return ls_bits_double((uint64_t)(1023 + exponent) << 52); }
+LS_INLINE double ls_power_of_two(int exponent) {
+    return ls_bits_double((uint64_t)(1023 + exponent) << 52);
+}
 
 LS_INLINE float ls_fp16_to_float(uint16_t bits) {
     const uint32_t magnitude = bits & 0x7fffu, sign = (uint32_t)(bits & 0x8000u) << 16;
@@ -92,7 +97,9 @@ LS_INLINE double ls_fp32_to_double(uint32_t bits) {
     return ls_bits_double(((uint32_t)magnitude >= 0x7f800000u ? special : finite) | sign);
 }
 
-LS_INLINE double ls_bf16_to_double(uint16_t bits) { return ls_fp32_to_double((uint32_t)bits << 16); }
+LS_INLINE double ls_bf16_to_double(uint16_t bits) {
+    return ls_fp32_to_double((uint32_t)bits << 16);
+}
 
 /* Every fp16 value is zero or a normal float, so that the cast meets no subnormal. */
 LS_INLINE double ls_fp16_to_double(uint16_t bits) { return (double)ls_fp16_to_float(bits); }
@@ -100,7 +107,8 @@ LS_INLINE double ls_fp16_to_double(uint16_t bits) { return (double)ls_fp16_to_fl
 LS_INLINE double ls_to_double(uint32_t bits, ls_format format) {
     if (format == LS_FP32)
         return ls_fp32_to_double(bits);
-    return format == LS_FP16 ? ls_fp16_to_double((uint16_t)bits) : ls_bf16_to_double((uint16_t)bits);
+    return format == LS_FP16 ? ls_fp16_to_double((uint16_t)bits)
+                             : ls_bf16_to_double((uint16_t)bits);
 }
 
 /* float to bf16, to nearest even; needs no floating-point arithmetic. */
@@ -118,7 +126,8 @@ LS_INLINE uint16_t ls_float_to_fp16(float value) {
     const uint32_t subnormal = ls_float_bits(ls_bits_float(magnitude) + 0.5f) - (126u << 23);
     const uint32_t finite = magnitude < 113u << 23 ? subnormal : normal;
     const uint32_t bounded = finite > 0x7c00u || magnitude >= 143u << 23 ? 0x7c00u : finite;
-    return (uint16_t)(magnitude > 0x7f800000u ? ls_nan_bits(LS_FP16) : bounded | (bits >> 16 & 0x8000u));
+    return (uint16_t)(magnitude > 0x7f800000u ? ls_nan_bits(LS_FP16)
+                                              : bounded | (bits >> 16 & 0x8000u));
 }
 
 #endif

@@ -21,14 +21,14 @@ typedef struct {
 } ls_strided;
 
 /* Copy n elements; with constant strides the compiler has straight loops to vectorise. */
-LS_INLINE void ls_copy_loop(
-    const char *from, int64_t from_stride, char *to, int64_t to_stride, int64_t n, size_t itemsize) {
+LS_INLINE void ls_copy_loop(const char *from, int64_t from_stride, char *to, int64_t to_stride,
+    int64_t n, size_t itemsize) {
     for (int64_t i = 0; i < n; i++)
         memcpy(to + i * to_stride, from + i * from_stride, itemsize);
 }
 
-LS_INLINE void ls_copy_line(
-    const char *from, int64_t from_stride, char *to, int64_t to_stride, int64_t n, size_t itemsize) {
+LS_INLINE void ls_copy_line(const char *from, int64_t from_stride, char *to, int64_t to_stride,
+    int64_t n, size_t itemsize) {
     const int64_t item = (int64_t)itemsize;
     if (from_stride == item && to_stride == item)
         memcpy(to, from, (size_t)n * itemsize);
@@ -72,7 +72,8 @@ static inline int ls_is_transposed(const ls_strided *tile) {
 }
 
 /* Ask for the lines of a tile ahead of its turn: its runs are too short for the hardware to see.
- * Always inlined: gcc takes a function that only prefetches for one without effect, and drops calls. */
+ * Always inlined: gcc takes a function that only prefetches for one without effect, and drops
+ * calls. */
 LS_INLINE void ls_prefetch(const ls_strided *tile) {
 #if defined(__GNUC__)
     const int across = ls_abs(tile->row_stride) < ls_abs(tile->column_stride);
@@ -80,9 +81,10 @@ LS_INLINE void ls_prefetch(const ls_strided *tile) {
     const int64_t next = across ? tile->column_stride : tile->row_stride;
     const int64_t step = across ? tile->row_stride : tile->column_stride;
     const int64_t extent = ((across ? tile->rows : tile->columns) - 1) * step;
+    const int64_t next_line = ls_abs(step) > LS_LINE ? ls_abs(step) : LS_LINE;
     const char *first = extent < 0 ? tile->at + extent : tile->at;
     for (int64_t run = 0; run < runs; run++)
-        for (int64_t line = 0; line <= ls_abs(extent); line += LS_LINE)
+        for (int64_t line = 0; line <= ls_abs(extent); line += next_line)
             __builtin_prefetch(first + run * next + line, 0, 2);
 #else
     (void)tile;
@@ -93,7 +95,8 @@ static inline void ls_gather(ls_strided tile, char *buffer) {
     const int64_t line = tile.columns * (int64_t)tile.itemsize;
     const int across = ls_runs_across(&tile);
     if (ls_is_transposed(&tile))
-        ls_transpose(tile.at, tile.column_stride, buffer, line, tile.columns, tile.rows, tile.itemsize);
+        ls_transpose(
+            tile.at, tile.column_stride, buffer, line, tile.columns, tile.rows, tile.itemsize);
     else if (tile.itemsize == 4)
         ls_copy_tile(tile.at, tile.row_stride, tile.column_stride, buffer, line, 4, tile.rows,
             tile.columns, across, 4);
@@ -106,7 +109,8 @@ static inline void ls_scatter(const char *buffer, ls_strided tile) {
     const int64_t line = tile.columns * (int64_t)tile.itemsize;
     const int across = ls_runs_across(&tile);
     if (ls_is_transposed(&tile))
-        ls_transpose(buffer, line, tile.at, tile.column_stride, tile.rows, tile.columns, tile.itemsize);
+        ls_transpose(
+            buffer, line, tile.at, tile.column_stride, tile.rows, tile.columns, tile.itemsize);
     else if (tile.itemsize == 4)
         ls_copy_tile(buffer, line, 4, tile.at, tile.row_stride, tile.column_stride, tile.rows,
             tile.columns, across, 4);

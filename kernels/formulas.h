@@ -1,4 +1,5 @@
-/* The formulas that people write, with the weaknesses that they have, in the arithmetic of one format.
+/* The formulas that people write, with the weaknesses that they have, in the arithmetic of one
+ * format.
  *
  * Guarantee: the bits are those of the formula as written, every elementary operation (exp, add,
  * subtract, divide, multiply) rounded to nearest even to the arithmetic's format, whatever the
@@ -96,29 +97,29 @@ LS_INLINE void ls_formula_block(const void *g, const void *x, void *y, size_t n,
         for (size_t i = 0; i < padded; i++) {
             const double gi = ls_quantise(gs[i], f), xi = ls_quantise(xs[i], f);
             ys[i] = formula == LS_TEXTBOOK ? ls_textbook(gi, xi, f)
-                    : formula == LS_ASCEND ? ls_ascend(gi, xi, f)
+                : formula == LS_ASCEND     ? ls_ascend(gi, xi, f)
                                            : ls_buffered(gi, xi, f, storage);
         }
         ls_store_as(storage, ys, (char *)y + start * itemsize, count, index + start, store);
     }
 }
 
-#define LS_FORMULA_ROW(name, formula, arithmetic, storage)                                                   \
-    static inline void name(                                                                                 \
-        const void *g, const void *x, void *y, size_t n, uint64_t index, const ls_store *store) {            \
-        ls_formula_block(g, x, y, n, index, store, formula, arithmetic, storage);                            \
+#define LS_FORMULA_ROW(name, formula, arithmetic, storage)                                        \
+    static inline void name(                                                                      \
+        const void *g, const void *x, void *y, size_t n, uint64_t index, const ls_store *store) { \
+        ls_formula_block(g, x, y, n, index, store, formula, arithmetic, storage);                 \
     }
 
 /* One block function per formula, arithmetic and storage: ls_textbook_in_fp16_bf16 computes in fp16
  * and stores bf16. */
-#define LS_FORMULA_STORAGES(name, formula, arithmetic)                                                       \
-    LS_FORMULA_ROW(name##_fp32, formula, arithmetic, LS_FP32)                                                \
-    LS_FORMULA_ROW(name##_fp16, formula, arithmetic, LS_FP16)                                                \
+#define LS_FORMULA_STORAGES(name, formula, arithmetic)        \
+    LS_FORMULA_ROW(name##_fp32, formula, arithmetic, LS_FP32) \
+    LS_FORMULA_ROW(name##_fp16, formula, arithmetic, LS_FP16) \
     LS_FORMULA_ROW(name##_bf16, formula, arithmetic, LS_BF16)
 
-#define LS_FORMULA_ARITHMETICS(name, formula)                                                                \
-    LS_FORMULA_STORAGES(name##_in_fp32, formula, LS_FP32)                                                    \
-    LS_FORMULA_STORAGES(name##_in_fp16, formula, LS_FP16)                                                    \
+#define LS_FORMULA_ARITHMETICS(name, formula)             \
+    LS_FORMULA_STORAGES(name##_in_fp32, formula, LS_FP32) \
+    LS_FORMULA_STORAGES(name##_in_fp16, formula, LS_FP16) \
     LS_FORMULA_STORAGES(name##_in_bf16, formula, LS_BF16)
 
 LS_FORMULA_ARITHMETICS(ls_textbook, LS_TEXTBOOK)

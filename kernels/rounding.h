@@ -27,7 +27,8 @@ LS_INLINE uint32_t ls_sr_draw(uint64_t seed, uint64_t index) {
     return (uint32_t)((z ^ z >> 31) >> 40);
 }
 
-/* An integer in [0, 2^52) as a double that compares as it does: SSE2 cannot compare 64-bit integers. */
+/* An integer in [0, 2^52) as a double that compares as it does: SSE2 cannot compare 64-bit
+ * integers. */
 LS_INLINE double ls_comparable(int64_t k) {
     return ls_bits_double((uint64_t)k | (uint64_t)1075 << 52);
 }
@@ -86,7 +87,8 @@ LS_INLINE int64_t ls_round(
     const int64_t k = ls_redirect(nearest, residual, ulp, negative, mode, draw);
 
     /* binade = (e + 1023) 2^52 becomes (e - emin) 2^(p - 1); k adds the hidden bit to it. */
-    int64_t pattern = (int64_t)((uint64_t)binade >> (53 - p)) - ((int64_t)(emin + 1023) << (p - 1)) + k;
+    int64_t pattern =
+        (int64_t)((uint64_t)binade >> (53 - p)) - ((int64_t)(emin + 1023) << (p - 1)) + k;
     const int64_t inf = ls_inf_bits(format), most = inf - 1 + ls_overflows_to_inf(mode, negative);
     const double flushed_below = ls_comparable(ftz ? (int64_t)1 << (p - 1) : 0);
     pattern = ls_comparable(pattern) < ls_comparable(inf) ? pattern : most;
@@ -101,7 +103,8 @@ LS_INLINE int64_t ls_round(
 LS_INLINE double ls_quantise(double value, ls_format format) {
     if (format == LS_FP32)
         return (double)(float)value;
-    const double limit = ls_power_of_two(ls_emax(format) + 1), least = ls_power_of_two(ls_emin(format));
+    const double limit = ls_power_of_two(ls_emax(format) + 1),
+                 least = ls_power_of_two(ls_emin(format));
     const double exact = fabs(value), magnitude = exact > limit ? limit : exact;
     const double normal = magnitude > least ? magnitude : least;
     const uint64_t binade = ls_double_bits(normal) & (uint64_t)0x7ff << 52;
@@ -118,12 +121,13 @@ LS_INLINE void ls_write(void *y, size_t i, int64_t pattern, ls_format format) {
         ((uint16_t *)y)[i] = (uint16_t)pattern;
 }
 
-LS_INLINE void ls_store_loop(const double *value, void *y, size_t n, uint64_t index, const ls_store *store,
-    ls_format format, ls_rounding mode) {
+LS_INLINE void ls_store_loop(const double *value, void *y, size_t n, uint64_t index,
+    const ls_store *store, ls_format format, ls_rounding mode) {
     const int ftz = store->ftz;
     const uint64_t seed = store->seed;
     for (size_t i = 0; i < n; i++)
-        ls_write(y, i, ls_round(value[i], format, mode, ftz, mode == LS_SR ? ls_sr_draw(seed, index + i) : 0),
+        ls_write(y, i,
+            ls_round(value[i], format, mode, ftz, mode == LS_SR ? ls_sr_draw(seed, index + i) : 0),
             format);
 }
 
@@ -169,8 +173,8 @@ static inline void ls_store_bf16(
     ls_store_format(value, y, n, index, store, LS_BF16);
 }
 
-static inline void ls_store_as(ls_format format, const double *value, void *y, size_t n, uint64_t index,
-    const ls_store *store) {
+static inline void ls_store_as(ls_format format, const double *value, void *y, size_t n,
+    uint64_t index, const ls_store *store) {
     if (format == LS_FP32)
         ls_store_fp32(value, y, n, index, store);
     else if (format == LS_FP16)

@@ -13,7 +13,10 @@
 /* The kernels of the project's own have one arithmetic. */
 #define LS_ONE_ARITHMETIC(name) {LS_STORAGES(name)}
 /* A bound that holds where results are stored in the arithmetic's own format. */
-#define LS_OWN_FORMAT(ulp) {{ulp, 0, 0}, {0, ulp, 0}, {0, 0, ulp}}
+#define LS_OWN_FORMAT(ulp)                      \
+    {                                           \
+        {ulp, 0, 0}, {0, ulp, 0}, { 0, 0, ulp } \
+    }
 /* Up to here e^-x is a normal number of each arithmetic. */
 #define LS_NORMAL_EXP {87.0, 9.5, 87.0}
 #define LS_ANY_X {HUGE_VAL, HUGE_VAL, HUGE_VAL}
@@ -27,8 +30,8 @@ static const ls_kernel LS_KERNELS[] = {
         "right special values, large g and tiny sigma(-x) included; the same bits on every machine",
         {{0.68, 0.51, 0.51}}, LS_ANY_X, LS_ONE_ARITHMETIC(ls_fast)},
     {"exact", "g / (1 + exp(x)), correctly rounded",
-        "every g and x in every rounding mode; the same bits on every machine",
-        {{0.5, 0.5, 0.5}}, LS_ANY_X, LS_ONE_ARITHMETIC(ls_exact)},
+        "every g and x in every rounding mode; the same bits on every machine", {{0.5, 0.5, 0.5}},
+        LS_ANY_X, LS_ONE_ARITHMETIC(ls_exact)},
     {"textbook", "g * (1 / (1 + exp(x)))",
         "the formula as the operator's page writes it; exp overflows for large x and leaves 0",
         LS_OWN_FORMAT(4.1), LS_NORMAL_EXP, LS_ARITHMETICS(ls_textbook)},
@@ -36,7 +39,8 @@ static const ls_kernel LS_KERNELS[] = {
         "as the vendor's published kernel; sigma(-x) underflows before it meets a large g",
         LS_OWN_FORMAT(4.1), LS_NORMAL_EXP, LS_ARITHMETICS(ls_ascend)},
     {"buffered", "z = exp(-|x|) stored; g * ((x < 0) - sign * z / (1 + z))",
-        "as PyTorch's CPU backward; z is rounded to the storage format, so that 16-bit tails vanish",
+        "as PyTorch's CPU backward; z is rounded to the storage format, so that 16-bit tails "
+        "vanish",
         LS_OWN_FORMAT(5.1), LS_NORMAL_EXP, LS_ARITHMETICS(ls_buffered)},
 };
 

@@ -1,4 +1,4 @@
-/* Tiles of strided tensors: how a call is cut (the plan) and how one tile is computed. See drive.h. */
+/* Tiles of strided tensors: how a call is cut (the plan), and how one tile is computed (drive.h). */
 #ifndef LSBENCH_TILES_H
 #define LSBENCH_TILES_H
 
@@ -50,6 +50,10 @@ typedef struct {
     ls_dim outer[LS_MAX_DIMS];
     ls_dim rows, columns;
     int64_t tile_rows, tile_columns, row_tiles, column_tiles;
+    /* The outer dimension, if any, whose layers share cache lines of a tensor: so many of them are
+     * computed in turn at one place. */
+    int layered;
+    int64_t layers;
     int64_t tiles, tiles_per_chunk;
     int in_place[LS_TENSORS]; /* rows of a tile are used where they lie */
     int by_rows;              /* one call per row; otherwise one per tile, all staged */
@@ -111,7 +115,8 @@ static inline int ls_merge(ls_dim *dims, int n) {
 }
 
 /* The dimensions that remain, outermost first; 0 for an empty tensor. */
-static inline int ls_dims(const ls_views *views, const ls_job *job, ls_dim *dims, char *base[LS_TENSORS]) {
+static inline int ls_dims(
+    const ls_views *views, const ls_job *job, ls_dim *dims, char *base[LS_TENSORS]) {
     const int positions_matter = job->store.rounding == LS_SR;
     int n = 0;
     int64_t weight = 1;
@@ -148,7 +153,8 @@ static inline int ls_dims(const ls_views *views, const ls_job *job, ls_dim *dims
 
 /* The dimension for a tile's rows among `n` outer ones, and whether a tensor that strides over the
  * columns is dense in it. */
-static inline int ls_choose_rows(const ls_dim *dims, int n, const ls_dim *columns, int64_t item, int *dense) {
+static inline int ls_choose_rows(
+    const ls_dim *dims, int n, const ls_dim *columns, int64_t item, int *dense) {
     int best = n - 1;
     int64_t least = INT64_MAX;
     for (int d = 0; d < n; d++)
@@ -166,6 +172,22 @@ static inline int ls_choose_rows(const ls_dim *dims, int n, const ls_dim *column
         if (dims[d].size > dims[best].size)
             best = d;
     return best;
+}
+
+/* Find the outer dimension in which a tensor is dense that is so in neither columns nor rows. */
+static inline void ls_choose_layers(ls_plan *plan) {
+    plan->layered = -1;
+    plan->layers = 1;
+    for (int d = 0; d < plan->outer_dims; d++)
+        for (int t = 0; t < LS_TENSORS; t++) {
+            const int64_t stride = ls_abs(plan->outer[d].strides[t]);
+            if (stride > 0 && stride < LS_LINE && ls_abs(plan->columns.strides[t]) >= LS_LINE
+                && ls_abs(plan->rows.strides[t]) >= LS_LINE) {
+                plan->layered = d;
+                plan->layers = ls_min(plan->outer[d].size, LS_LINE / stride);
+                return;
+            }
+        }
 }
 
 static inline int ls_is_aligned(const ls_plan *plan, int t) {
@@ -202,6 +224,12 @@ static inline void ls_size_tiles(ls_plan *plan) {
     }
 }
 
+/* Steps of an outer dimension: one per position, or one per group of layers. */
+LS_INLINE int64_t ls_steps(const ls_plan *plan, int d) {
+    const int64_t size = plan->outer[d].size;
+    return d == plan->layered ? ls_ceil_div(size, plan->layers) : size;
+}
+
 /* Cut a call into tiles. Returns 0 where there is nothing to do. */
 static inline int ls_make_plan(ls_plan *plan, const ls_views *views, const ls_job *job) {
     ls_dim dims[LS_MAX_DIMS];
@@ -212,25 +240,26 @@ static inline int ls_make_plan(ls_plan *plan, const ls_views *views, const ls_jo
     if (n == 0)
         return 0;
     plan->columns = dims[--n];
-    const int rows =
-        ls_choose_rows(dims, n, &plan->columns, (int64_t)job->itemsize, &plan->square);
+    const int rows = ls_choose_rows(dims, n, &plan->columns, (int64_t)job->itemsize, &plan->square);
     for (int d = 0; d < n; d++)
         if (d == rows)
             plan->rows = dims[d];
         else
             plan->outer[plan->outer_dims++] = dims[d];
+    ls_choose_layers(plan);
     ls_size_tiles(plan);
     plan->row_tiles = ls_ceil_div(plan->rows.size, plan->tile_rows);
     plan->column_tiles = ls_ceil_div(plan->columns.size, plan->tile_columns);
-    plan->tiles = plan->row_tiles * plan->column_tiles;
+    plan->tiles = plan->row_tiles * plan->column_tiles * plan->layers;
     for (int d = 0; d < plan->outer_dims; d++)
-        plan->tiles *= plan->outer[d].size;
+        plan->tiles *= ls_steps(plan, d);
     const int64_t elements = plan->tile_rows * plan->tile_columns;
     plan->tiles_per_chunk = elements < LS_CHUNK ? LS_CHUNK / elements : 1;
     return 1;
 }
 
-/* One tile: where its tensors begin, its extent, and the row-major position of its first element. */
+/* One tile: where its tensors begin, its extent, and the row-major position of its first element.
+ */
 typedef struct {
     char *at[LS_TENSORS];
     int64_t rows, columns;
@@ -243,11 +272,14 @@ LS_INLINE void ls_step(ls_tile *tile, const ls_dim *dim, int64_t position) {
     tile->index += (uint64_t)(position * dim->weight);
 }
 
-/* Tile `number`: neighbours in number are neighbours along the columns, then along the rows. */
+/* Tile `number`: neighbours in number are layers of one place, then neighbours along the columns,
+ * then along the rows. A place of the last group has no tile for a layer that it lacks: no rows. */
 static inline ls_tile ls_locate(const ls_plan *plan, int64_t number) {
     ls_tile tile = {.index = 0};
     for (int t = 0; t < LS_TENSORS; t++)
         tile.at[t] = plan->base[t];
+    const int64_t layer = number % plan->layers;
+    number /= plan->layers;
     const int64_t column = number % plan->column_tiles * plan->tile_columns;
     number /= plan->column_tiles;
     const int64_t row = number % plan->row_tiles * plan->tile_rows;
@@ -257,8 +289,12 @@ static inline ls_tile ls_locate(const ls_plan *plan, int64_t number) {
     ls_step(&tile, &plan->rows, row);
     ls_step(&tile, &plan->columns, column);
     for (int d = plan->outer_dims - 1; d >= 0; d--) {
-        ls_step(&tile, &plan->outer[d], number % plan->outer[d].size);
-        number /= plan->outer[d].size;
+        const int64_t step = number % ls_steps(plan, d);
+        const int64_t position = d == plan->layered ? step * plan->layers + layer : step;
+        if (position >= plan->outer[d].size)
+            return (ls_tile){.rows = 0};
+        ls_step(&tile, &plan->outer[d], position);
+        number /= ls_steps(plan, d);
     }
     return tile;
 }
@@ -278,7 +314,7 @@ static inline ls_strided ls_tensor_of(const ls_plan *plan, const ls_tile *tile, 
 
 LS_INLINE void ls_fetch_ahead(const ls_plan *plan, int64_t number) {
     const ls_tile tile = ls_locate(plan, number);
-    for (int t = 0; t < LS_TENSORS; t++) {
+    for (int t = 0; tile.rows > 0 && t < LS_TENSORS; t++) {
         const ls_strided tensor = ls_tensor_of(plan, &tile, t);
         ls_prefetch(&tensor);
     }
@@ -299,8 +335,8 @@ static inline void ls_run_tile(const ls_plan *plan, const ls_tile *tile, ls_stag
     const int64_t n = plan->by_rows ? tile->columns : tile->rows * tile->columns;
     for (int64_t r = 0; r < calls; r++)
         job->block(at[LS_G] + r * row_stride[LS_G], at[LS_X] + r * row_stride[LS_X],
-            at[LS_Y] + r * row_stride[LS_Y], (size_t)n, tile->index + (uint64_t)(r * plan->rows.weight),
-            &job->store);
+            at[LS_Y] + r * row_stride[LS_Y], (size_t)n,
+            tile->index + (uint64_t)(r * plan->rows.weight), &job->store);
     if (!plan->in_place[LS_Y])
         ls_scatter(at[LS_Y], ls_tensor_of(plan, tile, LS_Y));
 }
@@ -311,7 +347,8 @@ static inline void ls_run_tiles(const ls_plan *plan, int64_t first, int64_t end)
         const ls_tile tile = ls_locate(plan, number);
         if (plan->square && number + 1 < end)
             ls_fetch_ahead(plan, number + 1);
-        ls_run_tile(plan, &tile, &staging);
+        if (tile.rows > 0)
+            ls_run_tile(plan, &tile, &staging);
     }
 }
 

@@ -33,16 +33,17 @@ LS_INLINE void ls_transpose_4x4(const char *from, int64_t from_line, char *to, i
         memcpy(&a[i], from + i * from_line, sizeof a[i]);
     const ls_4x32 b0 = LS_LOW_32(a[0], a[2]), b1 = LS_HIGH_32(a[0], a[2]);
     const ls_4x32 b2 = LS_LOW_32(a[1], a[3]), b3 = LS_HIGH_32(a[1], a[3]);
-    const ls_4x32 c[4] = {LS_LOW_32(b0, b2), LS_HIGH_32(b0, b2), LS_LOW_32(b1, b3), LS_HIGH_32(b1, b3)};
+    const ls_4x32 c[4] = {
+        LS_LOW_32(b0, b2), LS_HIGH_32(b0, b2), LS_LOW_32(b1, b3), LS_HIGH_32(b1, b3)};
     for (int i = 0; i < 4; i++)
         memcpy(to + i * to_line, &c[i], sizeof c[i]);
 }
 
 /* One round of the network on eight lines. */
-#define LS_MIX_8(to, from)                                                                         \
-    const ls_8x16 to##0 = LS_LOW_16(from##0, from##4), to##1 = LS_HIGH_16(from##0, from##4);       \
-    const ls_8x16 to##2 = LS_LOW_16(from##1, from##5), to##3 = LS_HIGH_16(from##1, from##5);       \
-    const ls_8x16 to##4 = LS_LOW_16(from##2, from##6), to##5 = LS_HIGH_16(from##2, from##6);       \
+#define LS_MIX_8(to, from)                                                                   \
+    const ls_8x16 to##0 = LS_LOW_16(from##0, from##4), to##1 = LS_HIGH_16(from##0, from##4); \
+    const ls_8x16 to##2 = LS_LOW_16(from##1, from##5), to##3 = LS_HIGH_16(from##1, from##5); \
+    const ls_8x16 to##4 = LS_LOW_16(from##2, from##6), to##5 = LS_HIGH_16(from##2, from##6); \
     const ls_8x16 to##6 = LS_LOW_16(from##3, from##7), to##7 = LS_HIGH_16(from##3, from##7);
 
 LS_INLINE ls_8x16 ls_load_8x16(const char *from) {
@@ -73,8 +74,10 @@ LS_INLINE void ls_transpose_n(
             memcpy(to + j * to_line + i * (int64_t)itemsize,
                 from + i * from_line + j * (int64_t)itemsize, itemsize);
 }
-#define ls_transpose_4x4(from, from_line, to, to_line) ls_transpose_n(from, from_line, to, to_line, 4, 4)
-#define ls_transpose_8x8(from, from_line, to, to_line) ls_transpose_n(from, from_line, to, to_line, 8, 2)
+#define ls_transpose_4x4(from, from_line, to, to_line) \
+    ls_transpose_n(from, from_line, to, to_line, 4, 4)
+#define ls_transpose_8x8(from, from_line, to, to_line) \
+    ls_transpose_n(from, from_line, to, to_line, 8, 2)
 
 #endif
 

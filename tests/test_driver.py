@@ -136,6 +136,25 @@ def test_transposed_operands(isa, fmt, shape):
 
 @each_isa
 @each_format
+@pytest.mark.parametrize("shape", [(40, 33, 50), (17, 70, 35), (65, 2, 33)])
+def test_every_tensor_dense_in_another_dimension(isa, fmt, shape):
+    rng = np.random.default_rng(3)
+    values = [(rng.standard_normal(shape) * 3).astype(fmt.dtype) for _ in range(2)]
+    orders = ((0, 1, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0))
+    for rounding in ("rne", "sr"):
+        expected = compute(isa, "exact", *values, fmt, rounding=rounding).tobytes()
+        for first in orders:
+            for second in orders:
+                laid = [
+                    np.ascontiguousarray(v.transpose(o)).transpose(np.argsort(o).tolist())
+                    for v, o in zip(values, (first, second), strict=True)
+                ]
+                got = compute(isa, "exact", *laid, fmt, rounding=rounding, threads=2)
+                assert got.tobytes() == expected
+
+
+@each_isa
+@each_format
 @pytest.mark.parametrize("kernel", list(KERNELS))
 def test_threads_blocks_and_position_do_not_move_a_bit(isa, fmt, kernel):
     g, x = pairs(fmt, 150_000, 8)

@@ -17,9 +17,7 @@ enum { ROUNDS = 400, MOST = 6000 };
 
 static uint64_t state = 20240607;
 
-static uint64_t draw(uint64_t below) {
-    return ls_sr_draw(7, state++) % below;
-}
+static uint64_t draw(uint64_t below) { return ls_sr_draw(7, state++) % below; }
 
 /* A tensor in a heap buffer without a byte to spare. */
 typedef struct {
@@ -130,8 +128,8 @@ static void run_tails(const ls_job *job) {
                 memset(memory[t], (int)(60 + n), (n + offset) * item);
             }
             const size_t skip = offset * item;
-            job->block(memory[LS_G] + skip, memory[LS_X] + skip, memory[LS_Y] + skip, n, 0,
-                &job->store);
+            job->block(
+                memory[LS_G] + skip, memory[LS_X] + skip, memory[LS_Y] + skip, n, 0, &job->store);
             for (int t = 0; t < LS_TENSORS; t++)
                 free(memory[t]);
         }
@@ -211,8 +209,8 @@ int main(int argc, char **argv) {
         for (int a = 0; a < LS_FORMATS; a++)
             for (int s = 0; s < LS_FORMATS; s++)
                 if (LS_KERNELS[k].block[a][s])
-                    ran += run_kernel(LS_KERNELS[k].name, LS_KERNELS[k].block[a][s], (ls_format)a,
-                        (ls_format)s);
+                    ran += run_kernel(
+                        LS_KERNELS[k].name, LS_KERNELS[k].block[a][s], (ls_format)a, (ls_format)s);
     ran += run_kernel("roof", ls_roof_32, LS_FP32, LS_FP32);
     ran += run_kernel("roof", ls_roof_16, LS_FP16, LS_FP16);
     printf("%d block functions, nothing to report\n", ran);
