@@ -53,6 +53,8 @@ MODES := $(addprefix --rounding ,rne rna rtz rup rdn rto)
 FORMULAS := $(addprefix --kernel ,ascend textbook buffered)
 
 sweeps: build  ## record the sweeps of docs/sweeps.md: half an hour on two cores
+	$(SWEEP) --space hard --dtype fp32 --dtype fp16 --dtype bf16 --kernel exact $(MODES) \
+		--gate "misrounded==0" --output results/sweep-hard.json
 	$(SWEEP) --space pairs --dtype fp16 --dtype bf16 --kernel exact $(MODES) --gate "misrounded==0" \
 		--output results/sweep-exact-pairs.json
 	$(SWEEP) --space unary --dtype fp32 --kernel exact --g 1 1.5 pi max min --gate "misrounded==0" \

@@ -37,7 +37,7 @@ def _line(row: Row, errors: Accuracy, largest: Mapping[str, Any] | None) -> str:
         row.dtype,
         f"{row.case}: {errors.elements:,}",
         f"`{kernel(row)}`",
-        number(errors.max_ulp),
+        "<1" if 0.99995 <= errors.max_ulp < 1 else number(errors.max_ulp),
         at,
         share(errors.misrounded, errors.elements),
         f"{errors.nonfinite:,}",
