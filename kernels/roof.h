@@ -1,8 +1,12 @@
 /* The bandwidth roof: read two streams, write a third of the same sizes, and do nothing else.
  *
  * They are block functions, so that the same driver cuts, threads and times them as it does the
- * kernels, ordinary stores included: with two threads, streaming stores gained nothing. The
- * exclusive or is one instruction per vector, and the compiler cannot drop a stream.
+ * kernels. The exclusive or is one instruction per vector, and the compiler cannot drop a stream.
+ *
+ * It is the roof of ordinary stores, which the kernels use, and not the most that the memory gives:
+ * streaming stores skip reading a line before it is overwritten, and on a busy two-core machine
+ * (2^24 elements of fp32, best of 20, five runs) moved 23 to 88 % more with one thread and from 2 %
+ * less to 28 % more with two.
  */
 #ifndef LSBENCH_ROOF_H
 #define LSBENCH_ROOF_H
