@@ -2,7 +2,9 @@
 
 One first run, then variants that must not matter: each axis is a generator of named variants of
 the same call, and every variant's bits are compared with the first run's. NaNs are one value here:
-their sign and payload are nobody's promise. Memory: one variant's tensors and result at a time.
+their sign and payload are nobody's promise. Results are computed into memory that holds NaN for the
+first run and ones for the variants, so that an element that is not written, or added to, shows as a
+difference. Memory: one variant's tensors and result at a time.
 """
 
 from __future__ import annotations
@@ -52,7 +54,9 @@ def input_hash(fmt: Format, grad_output: Array, self: Array) -> str:
 
 
 AXES = ("repeats", "threads", "blocks", "alignment", "layout", "position", "isa", "process")
-"""Every axis, in the order tried. "process" starts an interpreter a row and is tried on request."""
+"""Every axis, in the order tried."""
+IN_PROCESS = AXES[:-1]
+"""The axes that every row tries; "process" starts an interpreter a row and is tried on request."""
 
 THREADS = (1, 2, 3)
 BLOCKS = (64, 1000, 16384)
@@ -63,6 +67,10 @@ POSITION_LIMIT = 1 << 16
 """Elements that the position axis moves; the first ones of a larger tensor."""
 SINGLES = 8
 """Elements that are also computed as a batch of one."""
+BATCH = 37
+"""Places of a batch that holds one pair many times; no multiple of a vector."""
+PROCESS_SECONDS = 300
+"""What a fresh process may take to start and compute."""
 
 
 class NotTried(Exception):
@@ -78,18 +86,19 @@ class Variant:
     """Computes and returns the elements, flat or in the tensor's shape."""
     start: int = 0
     """Row-major position of its first element in the tensor."""
+    same: bool = False
+    """Whether all that it computes is the element at ``start``, over and over."""
 
 
 def check(
-    provider: Provider, call: Call, *, axes: Sequence[str] = AXES[:-1], repeats: int = 3
+    provider: Provider, call: Call, *, axes: Sequence[str] = IN_PROCESS, repeats: int = 3
 ) -> Determinism:
     """Vary each axis and compare all bits with a first run; the call's tensors are left alone.
 
     ``repeats`` is the number of runs whose bits are compared, the first one included. An axis that
     the provider cannot vary, or that was not asked for, is recorded as not tried with its reason.
     """
-    call = replace(call, grad_input=_empty(call))
-    first = compute(provider, call).copy()
+    first = compute(provider, replace(call, grad_input=_output(call, np.nan)))
     found = []
     for name in AXES:
         if name not in axes:
@@ -128,19 +137,21 @@ def _axis(name: str, fmt: Format, first: Array, variants: Iterable[Variant]) -> 
         difference = _compare(fmt, first, result, variant)
         if difference is not None:
             return Axis(name, tuple(tried), False, "", difference)
-    return Axis(name, tuple(tried), True if tried else None, "" if tried else refused)
+    return Axis(name, tuple(tried), True if tried else None, refused)
 
 
 def _compare(fmt: Format, first: Array, result: Array, variant: Variant) -> Difference | None:
-    expected = first.reshape(-1)[variant.start : variant.start + result.size]
     at = variant.start
+    expected = first.reshape(-1)[at : at + (1 if variant.same else result.size)]
+    if variant.same:
+        expected = np.repeat(expected, result.size)
     pairs = zip(canonical(fmt, expected), canonical(fmt, result.reshape(-1)), strict=True)
     for mine, other in pairs:
         moved = np.flatnonzero(mine != other)
         if moved.size:
             i = int(moved[0])
             return Difference(
-                at + i,
+                variant.start if variant.same else at + i,
                 value(fmt, int(mine[i])),
                 value(fmt, int(other[i])),
                 ("first run", variant.name),
@@ -154,8 +165,9 @@ def value(fmt: Format, bits: int) -> Value:
     return Value(fmt.hex(bits), shortest_decimal(fmt, bits))
 
 
-def _empty(call: Call) -> Array:
-    return np.empty(call.self.shape, call.fmt.dtype)
+def _output(call: Call, held: float = 1) -> Array:
+    """Contiguous memory for a result, with one value in every element."""
+    return np.full(call.self.shape, held, call.fmt.dtype)
 
 
 def _plain(call: Call, **options: Any) -> Call:
@@ -164,13 +176,13 @@ def _plain(call: Call, **options: Any) -> Call:
         call,
         grad_output=np.asarray(call.grad_output, order="C"),
         self=np.asarray(call.self, order="C"),
-        grad_input=_empty(call),
+        grad_input=_output(call),
         options=replace(call.options, **options),
     )
 
 
 def _repeats(provider: Provider, call: Call, repeats: int) -> Iterator[Variant]:
-    prepared = provider.prepare(replace(call, grad_input=(again := _empty(call))))
+    prepared = provider.prepare(replace(call, grad_input=(again := _output(call))))
 
     def run() -> Array:
         prepared.run()
@@ -193,7 +205,7 @@ def _options(name: str, choices: Sequence[int]) -> Callable[..., Iterator[Varian
             changed: dict[str, Any] = {option: choice}
             varied = replace(
                 call,
-                grad_input=_empty(call),
+                grad_input=_output(call),
                 options=replace(call.options, **changed),
             )
             yield Variant(f"{option} {choice}", partial(compute, provider, varied))
@@ -235,6 +247,12 @@ def _flipped(array: Array) -> Array:
     return np.ascontiguousarray(array[..., ::-1])[..., ::-1]
 
 
+def _batch(provider: Provider, call: Call, g: Array, x: Array) -> Array:
+    """The results of one pair that stands in every place of a batch."""
+    held = np.ones(x.shape, call.fmt.dtype)
+    return compute(provider, replace(call, grad_output=g, self=x, grad_input=held))
+
+
 LAYOUTS: dict[str, Callable[[Array], Array]] = {
     "contiguous": np.ascontiguousarray,
     "every second": _stepped,
@@ -251,9 +269,13 @@ def _layout(provider: Provider, call: Call, repeats: int) -> Iterator[Variant]:
             call,
             grad_output=lay(call.grad_output),
             self=lay(call.self),
-            grad_input=lay(_empty(call)),
+            grad_input=lay(_output(call)),
         )
         yield Variant(name, partial(compute, provider, varied))
+    if call.self.size and call.options.rounding != "sr":
+        first = (a.flat[:1] for a in (call.grad_output, call.self))
+        expanded = (np.broadcast_to(one, call.self.shape) for one in first)
+        yield Variant("[0] expanded", partial(_batch, provider, call, *expanded), same=True)
 
 
 def _position(provider: Provider, call: Call, repeats: int) -> Iterator[Variant]:
@@ -261,10 +283,10 @@ def _position(provider: Provider, call: Call, repeats: int) -> Iterator[Variant]
         raise NotTried("stochastic rounding draws by the position")
     if call.self.size < 2:
         raise NotTried("a single element has one position")
-    g, x = (a.reshape(-1)[:POSITION_LIMIT] for a in (call.grad_output, call.self))
+    g, x = (np.asarray(a.flat[:POSITION_LIMIT]) for a in (call.grad_output, call.self))
 
     def run(g: Array, x: Array, back: int = 0) -> Array:
-        part = replace(call, grad_output=g, self=x, grad_input=np.empty(g.shape, g.dtype))
+        part = replace(call, grad_output=g, self=x, grad_input=np.ones(g.shape, g.dtype))
         return np.roll(compute(provider, part), back)
 
     for by in (1, 5):
@@ -275,6 +297,10 @@ def _position(provider: Provider, call: Call, repeats: int) -> Iterator[Variant]
     for i in np.linspace(0, g.size - 1, min(SINGLES, g.size), dtype=int).tolist():
         one = g[i : i + 1].copy(), x[i : i + 1].copy()
         yield Variant(f"[{i}] alone", partial(run, *one), start=i)
+    last = g.size - 1
+    batch = (np.repeat(a[last:], BATCH) for a in (g, x))
+    run_all = partial(_batch, provider, call, *batch)
+    yield Variant(f"[{last}] in all places of {BATCH}", run_all, start=last, same=True)
 
 
 def _isa(provider: Provider, call: Call, repeats: int) -> Iterator[Variant]:
@@ -282,7 +308,7 @@ def _isa(provider: Provider, call: Call, repeats: int) -> Iterator[Variant]:
     if not siblings:
         raise NotTried("the provider has one build")
     for name, sibling in siblings.items():
-        varied = replace(call, grad_input=_empty(call))
+        varied = replace(call, grad_input=_output(call))
         yield Variant(name, partial(compute, sibling, varied))
 
 
@@ -321,7 +347,12 @@ def _in_a_process(provider: Provider, call: Call) -> Array:
         np.savez(path, g=g, x=x)
         options = json.dumps(asdict(call.options))
         words = [sys.executable, "-P", "-c", _CHILD, path, provider.name, fmt.name, options]
-        child = subprocess.run(words, capture_output=True, text=True, check=False)
+        try:
+            child = subprocess.run(
+                words, capture_output=True, text=True, check=False, timeout=PROCESS_SECONDS
+            )
+        except subprocess.TimeoutExpired:
+            raise ProviderError(f"a fresh process took more than {PROCESS_SECONDS} s") from None
         if child.returncode:
             last = (child.stderr.strip().splitlines() or ["no message"])[-1]
             raise ProviderError(f"a fresh process ended with {child.returncode}: {last}")

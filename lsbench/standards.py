@@ -49,7 +49,10 @@ def _distance(a: Doubles, e: Doubles) -> Doubles:
 
 @dataclass
 class Close:
-    """assert_close: abs(a - e) <= atol + rtol * abs(e) for every element; NaN never passes."""
+    """assert_close: abs(a - e) <= atol + rtol * abs(e) for every element.
+
+    A NaN never passes, not even where NaN is right: assert_close has equal_nan=False by default.
+    """
 
     rtol: float
     atol: float
@@ -241,7 +244,8 @@ def _note(measure: Measure, zeros: Measure, largest: float) -> str:
     if largest and zeros.passed():
         return f"larger than the signal: all zeros would pass (largest value {largest:.3g})"
     below = getattr(measure, "below_half_ulp", 0)
-    return f"below half an ulp on {below} elements: not even the best may pass" if below else ""
+    words = "an unrounded reference would fail even the best answer"
+    return f"below half an ulp on {below} elements: {words}" if below else ""
 
 
 def _chunks(

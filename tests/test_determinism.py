@@ -6,9 +6,14 @@ import numpy as np
 import pytest
 
 from lsbench import determinism
+from lsbench.cases import load
 from lsbench.formats import BF16, FP16, FP32
 from lsbench.providers.base import Call, Prepared, Provider
+from lsbench.providers.kernels import KernelProvider
 from lsbench.records import Options
+from lsbench.row import Settings, run_row
+
+PROCESS = "{deterministic.process: true}"
 
 
 class Reciprocal(Provider):
@@ -71,11 +76,16 @@ def test_a_sound_provider_is_stable_on_every_axis_that_it_has():
     assert all(axis.tried or axis.reason for axis in found.axes)
 
 
+def begins(array):
+    """The lowest address, which a flipped view does not begin at."""
+    return min(array.ctypes.data, array.ctypes.data + (array.size - 1) * array.strides[-1])
+
+
 PLANTED = {
     "repeats": lambda call, n, y: add_one(y, 5) if n == 3 else None,
     "threads": lambda call, n, y: add_one(y, 5) if call.options.threads == 2 else None,
     "blocks": lambda call, n, y: add_one(y, 5) if call.options.block == 64 else None,
-    "alignment": lambda call, n, y: add_one(y) if call.self.ctypes.data % 64 == 12 else None,
+    "alignment": lambda call, n, y: add_one(y) if begins(call.self) % 64 == 12 else None,
     "layout": lambda call, n, y: add_one(y) if call.self.strides[-1] < 0 else None,
     "position": lambda call, n, y: add_one(y, y.size // 4 * 4) if y.size % 4 else None,
 }
@@ -100,6 +110,75 @@ def test_a_planted_fault_is_found_on_its_axis(axis):
     difference = next(a.difference for a in found.axes if a.name == axis)
     assert difference.first.hex != difference.second.hex
     assert difference.variants[0] == "first run"
+
+
+def test_a_result_that_another_process_would_not_give_is_found():
+    """The child resolves the name: it computes with the real kernel, this process with a fault."""
+    honest = KernelProvider("exact")
+
+    class Planted(Reciprocal):
+        def prepare(self, call):
+            prepared = honest.prepare(call)
+
+            class Run(Prepared):
+                def run(self):
+                    prepared.run()
+                    call.grad_input.flat[11] += 1
+
+            return Run()
+
+    tested = call(20)
+    assert determinism.check(honest, tested, axes=["process"]).stable
+    planted = Planted()
+    planted.name = "exact"
+    found = determinism.check(planted, tested, axes=["process"])
+    assert moved(found) == {"process"}
+    difference = found.axes[-1].difference
+    assert difference.index == 11
+    assert difference.variants == ("first run", "a fresh process")
+
+
+def test_a_fresh_process_that_fails_is_a_reason_and_no_verdict():
+    found = determinism.check(Reciprocal(), call(), axes=["process"])
+    assert found.axes[-1].stable is None
+    assert "unknown provider 'planted'" in found.axes[-1].reason
+
+
+def test_an_element_that_is_not_written_or_added_to_is_found():
+    class Lazy(Reciprocal):
+        def prepare(self, call):
+            honest, provider = super().prepare(call), self
+
+            class Run(Prepared):
+                def run(self):
+                    before = call.grad_input.copy()
+                    honest.run()
+                    provider.tail(call.grad_input, before)
+
+            return Run()
+
+    def skip_last(y, before):
+        y[..., -1:] = before[..., -1:]
+
+    def accumulate(y, before):
+        y += np.nan_to_num(before)
+
+    for tail in (skip_last, accumulate):
+        lazy = Lazy()
+        lazy.tail = tail
+        assert "repeats" in moved(determinism.check(lazy, call(33)))
+
+
+@pytest.mark.parametrize("place", [0, 5, 36])
+@pytest.mark.parametrize(("axis", "n", "index"), [("layout", 100, 0), ("position", 37, 99)])
+def test_one_pair_in_all_places_of_a_batch_is_one_result(axis, n, index, place):
+    def spoil(call, _, y):
+        if y.size == n and np.all(call.self == call.self.flat[0]):
+            add_one(y, place)
+
+    found = determinism.check(Reciprocal(spoil), call(100))
+    assert moved(found) == {axis}
+    assert next(a.difference for a in found.axes if a.name == axis).index == index
 
 
 def test_another_build_that_differs_is_found():
@@ -160,3 +239,15 @@ def test_the_hash_does_not_depend_on_chunks(monkeypatch):
     whole = determinism.output_hash(FP32, array)
     monkeypatch.setattr(determinism, "CHUNK", 7)
     assert determinism.output_hash(FP32, array) == whole
+
+
+@pytest.mark.parametrize(("gates", "asked"), [("{}", False), ("{}", True), (PROCESS, False)])
+def test_a_row_tries_a_fresh_process_where_it_is_asked_to(tmp_path, gates, asked):
+    path = tmp_path / "cases.yaml"
+    path.write_text(f"schema: 1\ncases: [{{name: a, shape: [5], dtype: fp32, gates: {gates}}}]\n")
+    (case,) = load([str(path)])
+    settings = Settings(throughput=False, fresh_process=asked)
+    row = run_row(case, KernelProvider("exact"), settings, lambda what, done, total: None)
+    tried = row.determinism.axes[-1]
+    assert (tried.name, tried.stable) == ("process", True if asked or gates != "{}" else None)
+    assert row.passed

@@ -42,6 +42,7 @@ KINDS = click.Choice(["table", "json", "markdown"])
 @click.option(
     "--repeat", type=click.IntRange(2, 1000), default=3, help="Runs whose bits are compared."
 )
+@click.option("--fresh-process", is_flag=True, help="Compare bits with a fresh process too.")
 @click.option("--reference", type=click.Choice(["certified", "mpmath", "arb"]), default="certified")
 @click.option("--second", metavar="PROVIDER", help="Compare errors with it (cann-ratio).")
 @click.option("--no-throughput", is_flag=True, help="Do not time.")
@@ -90,6 +91,7 @@ def command(
     rounding: str | None,
     threads: int | None,
     repeat: int,
+    fresh_process: bool,
     reference: str,
     second: str | None,
     no_throughput: bool,
@@ -142,6 +144,7 @@ def command(
         reference=reference,
         determinism=not no_determinism,
         repeats=repeat,
+        fresh_process=fresh_process,
         throughput=not no_throughput,
         budget=budget,
         isolate=isolate,
