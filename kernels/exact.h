@@ -281,9 +281,9 @@ static void ls_exact_fp32(
         ls_exact_sr_block(g, x, y, n, index, store, LS_FP32);
         return;
     }
-#define LS_BLOCK(mode) ls_exact_fp32_block(g, x, y, n, store, mode)
-    LS_EXACT_MODES(LS_BLOCK)
-#undef LS_BLOCK
+#define LS_EXACT_BLOCK(mode) ls_exact_fp32_block(g, x, y, n, store, mode)
+    LS_EXACT_MODES(LS_EXACT_BLOCK)
+#undef LS_EXACT_BLOCK
 }
 
 #endif

@@ -1,0 +1,29 @@
+/* A tensor as aclCreateTensor was told it, and what its view covers. */
+#ifndef LSBENCH_ACL_TENSOR_H
+#define LSBENCH_ACL_TENSOR_H
+
+#include "state.h"
+
+/* Dimensions that can be described; the operator takes fewer. */
+#define LS_MOST_DIMS 25
+
+typedef struct {
+    uint64_t ndim, storage_ndim;
+    int64_t shape[LS_MOST_DIMS], strides[LS_MOST_DIMS], storage[LS_MOST_DIMS];
+    int64_t offset, size, storage_size; /* in elements */
+    aclDataType type;
+    aclFormat format;
+    char *data;
+} ls_tensor;
+
+/* First and last element of the storage that the view touches; the view is not empty and its strides
+ * are not negative. Returns 0 where that cannot be counted. */
+int ls_tensor_extent(const ls_tensor *tensor, int64_t *first, int64_t *last);
+
+/* "[2, 3]" */
+typedef struct {
+    char text[640];
+} ls_shape_text;
+ls_shape_text ls_write_shape(const int64_t *shape, uint64_t ndim);
+
+#endif
