@@ -29,6 +29,11 @@ class Status(IntEnum):
     ACLNN_ERR_PARAM_INVALID = 161002
 
 
+def status_of(number: int) -> Status | int:
+    """A status code by its number; one of another interface stays a number."""
+    return Status(number) if number in set(Status) else number
+
+
 class DataType(IntEnum):
     """The operator's data types, with their numbers in the C interface."""
 
@@ -72,7 +77,7 @@ class Tensor:
 class FirstPhase:
     """What aclnnLogSigmoidBackwardGetWorkspaceSize returns."""
 
-    status: Status
+    status: Status | int
     workspace_size: int
     executor: Executor | None
     message: str

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lsbench import accuracy, determinism, gates, standards, throughput, verdicts
-from lsbench.cases import Case, Tensors, first_phase, tensors
+from lsbench.cases import Case, Tensors, described, first_phase, tensors
 from lsbench.errors import LsbenchError, ProviderError
 from lsbench.formats import by_name
+from lsbench.operator import FirstPhase
 from lsbench.providers.base import Array, Call, Prepared, Provider
 from lsbench.records import Accuracy, Gate, Row
 
@@ -105,7 +106,7 @@ def _positive(row: Row, case: Case, provider: Provider, settings: Settings, step
     if reason is not None:
         return _closed(replace(row, reason=reason), case, {"skipped"})
     row = replace(row, provider_version=provider.version())
-    phase = first_phase(case)
+    phase = _first_phase(case, provider)
     row = replace(row, status=phase.status, notes=phase.notes)
     expected = case.expect or 0
     status = Gate(
@@ -119,10 +120,20 @@ def _positive(row: Row, case: Case, provider: Provider, settings: Settings, step
     return _computed(row, case, provider, settings, step)
 
 
+def _first_phase(case: Case, provider: Provider) -> FirstPhase:
+    """The provider's own first phase where it has one, and the operator's otherwise."""
+    said = None
+    if case.operator:
+        said = provider.first_phase(described(case), case.product, case.null)
+    return said or first_phase(case)
+
+
 def _computed(row: Row, case: Case, provider: Provider, settings: Settings, step: Step) -> Row:
     fmt = by_name(case.dtype)
     held = tensors(case)
-    call = Call(fmt, held.grad_output, held.self, held.buffer, held.grad_input, case.options)
+    call = Call(
+        fmt, held.grad_output, held.self, held.buffer, held.grad_input, case.options, case.views
+    )
     row = replace(row, input_hash=determinism.input_hash(fmt, held.grad_output, held.self))
     refusal = provider.refuse(call)
     if refusal is not None:

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from lsbench.cases.arrays import Tensors, first_phase, tensors
+from lsbench.cases.arrays import Tensors, described, first_phase, tensors
 from lsbench.cases.case import Case
 from lsbench.cases.loader import load
 
-__all__ = ["Case", "Tensors", "first_phase", "load", "tensors"]
+__all__ = ["Case", "Tensors", "described", "first_phase", "load", "tensors"]

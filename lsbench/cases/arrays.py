@@ -81,10 +81,7 @@ def first_phase(case: Case) -> FirstPhase:
     """
     if not case.operator:
         return FirstPhase(Status.SUCCESS, 0, None, "")
-    given = {
-        name: None if view is None else Tensor(view, DataType.of(case.dtypes[name]))
-        for name, view in case.views.items()
-    }
+    given = described(case)
     return get_workspace_size(
         given["grad_output"],
         given["self"],
@@ -94,6 +91,14 @@ def first_phase(case: Case) -> FirstPhase:
         workspace_size="workspace_size" not in case.null,
         executor="executor" not in case.null,
     )
+
+
+def described(case: Case) -> dict[str, Tensor | None]:
+    """The case's tensors as the first phase takes them, by name; None for a null one."""
+    return {
+        name: None if view is None else Tensor(view, DataType.of(case.dtypes[name]))
+        for name, view in case.views.items()
+    }
 
 
 def needed_memory(case: Case) -> int:

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from lsbench.formats import Format
+from lsbench.operator import FirstPhase, Tensor
 from lsbench.records import Options
+from lsbench.views import View
 
 Array = npt.NDArray[np.generic]
 
@@ -35,6 +38,8 @@ class Call:
     buffer: Array | None
     grad_input: Array
     options: Options
+    views: Mapping[str, View | None] = field(default_factory=dict)
+    """How tensors lie in their storages, where the caller knows; arrays may have moved since."""
 
 
 class Prepared:
@@ -91,6 +96,17 @@ class Provider(ABC):
     @abstractmethod
     def prepare(self, call: Call) -> Prepared:
         """Make a computation ready; raises ProviderError where the implementation fails."""
+
+    def first_phase(
+        self, tensors: Mapping[str, Tensor | None], product: str, null: Sequence[str]
+    ) -> FirstPhase | None:
+        """What the implementation's own first phase says to tensors, None among them, by name.
+
+        ``null`` names the other arguments that are null, "workspace_size" and "executor". None:
+        the implementation has no such phase, and the operator's own (:mod:`lsbench.operator`)
+        speaks for it.
+        """
+        return None
 
     @property
     def axes(self) -> frozenset[str]:

@@ -19,15 +19,16 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lsbench.errors import ProviderError
+from lsbench.operator import FirstPhase, Tensor, status_of
 from lsbench.providers import channel
 from lsbench.providers.base import Call, Prepared, Provider
 from lsbench.providers.processes import TICK, Tail, how_it_ended, kill_group, limit, overstepped
 from lsbench.providers.registry import resolve
-from lsbench.providers.shared import Block
+from lsbench.providers.shared import Block, plain_tensor
 
 START = 120.0
 """Seconds that a child may take to start and to import what the provider needs."""
@@ -109,6 +110,19 @@ class IsolatedProvider(Provider):
         loaded = self._load(call)
         reason = self._worker.ask("refuse", loaded.generation, **loaded.named(self._sibling))
         return None if reason is None else str(reason)
+
+    def first_phase(
+        self, tensors: Mapping[str, Tensor | None], product: str, null: Sequence[str]
+    ) -> FirstPhase | None:
+        """The provider's own first phase, asked in the child."""
+        if type(self._inner).first_phase is Provider.first_phase:
+            return None
+        told = {name: None if t is None else plain_tensor(t) for name, t in tensors.items()}
+        said = self._worker.ask("first_phase", tensors=told, product=product, null=list(null))
+        if said is None:
+            return None
+        status, size, message = said
+        return FirstPhase(status_of(int(status)), int(size), None, str(message))
 
     def prepare(self, call: Call) -> Prepared:
         """Share the tensors with the child and make its computation ready."""
@@ -269,7 +283,8 @@ class Worker:
             raise
         if "error" in reply:
             details_text = str(reply.get("details", ""))
-            verdict = "contract" if reply.get("verdict") == "contract" else "crashed"
+            verdict = str(reply.get("verdict"))
+            verdict = verdict if verdict in ("contract", "unsupported") else "crashed"
             raise ProviderError(str(reply["error"]), verdict=verdict, details=details_text)
         return reply.get("result")
 

@@ -21,8 +21,10 @@ import numpy.typing as npt
 
 from lsbench.errors import ProviderError, TensorError
 from lsbench.formats import by_name
+from lsbench.operator import DataType, Tensor
 from lsbench.providers.base import Array, Call
 from lsbench.records import Options
+from lsbench.views import View
 
 GUARD = 256
 """Bytes before and after each stretch."""
@@ -119,7 +121,9 @@ class Block:
             if array is not None:
                 tensors[name] = self._described(array)
         options = {f: getattr(self._call.options, f) for f in Options.__dataclass_fields__}
-        return {"fmt": self._call.fmt.name, "tensors": tensors, "options": options}
+        views = {name: _plain_view(v) for name, v in self._call.views.items() if v is not None}
+        named = {"fmt": self._call.fmt.name, "tensors": tensors, "options": options}
+        return {**named, "views": views}
 
     def _described(self, array: Array) -> list[Any]:
         start, _ = extent(array)
@@ -210,4 +214,25 @@ def attach(descriptor: int, description: dict[str, Any]) -> Call:
     assert self is not None
     assert grad_input is not None
     options = Options(**description["options"])
-    return Call(fmt, grad_output, self, array("buffer"), grad_input, options)
+    views = {name: _full_view(plain) for name, plain in description["views"].items()}
+    return Call(fmt, grad_output, self, array("buffer"), grad_input, options, views)
+
+
+def _plain_view(view: View) -> list[Any]:
+    return [list(view.shape), list(view.strides), view.offset, view.storage]
+
+
+def _full_view(plain: list[Any]) -> View:
+    shape, strides, offset, storage = plain
+    return View(tuple(shape), tuple(strides), offset, storage)
+
+
+def plain_tensor(tensor: Tensor) -> list[Any]:
+    """A tensor's description as plain values."""
+    return [_plain_view(tensor.view), int(tensor.dtype), tensor.format]
+
+
+def full_tensor(plain: list[Any]) -> Tensor:
+    """The description that plain values stand for."""
+    view, dtype, form = plain
+    return Tensor(_full_view(view), DataType(dtype), form)

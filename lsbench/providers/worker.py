@@ -95,6 +95,14 @@ class _Held:
         """The provider's version."""
         return self._named(None).version()
 
+    def first_phase(
+        self, tensors: dict[str, Any], product: str, null: list[str]
+    ) -> tuple[int, int, str] | None:
+        """Status, workspace size and message of the provider's own first phase, if it has one."""
+        held = {name: None if t is None else shared.full_tensor(t) for name, t in tensors.items()}
+        said = self._named(None).first_phase(held, product, null)
+        return None if said is None else (int(said.status), said.workspace_size, said.message)
+
     def load(self, number: int, description: dict[str, Any], descriptor: int) -> None:
         """Attach the block of a call."""
         self._calls[number] = shared.attach(descriptor, description)
