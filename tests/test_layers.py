@@ -16,7 +16,7 @@ LAYERS = {
     "tensors": "views layouts captured dumps distributions inputs",
     "operator": "operator",
     "records": "records codec output",
-    "compiled": "_kernels",
+    "compiled": "_kernels _acl",
     "providers": "providers",
     "measures": "binades tally reference arb certified accuracy determinism throughput statistics"
     " standards figures gates",

@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("lsbench.cli.export:command", "Write the inputs of cases for another machine."),
     "explain": ("lsbench.cli.explain:command", "Tell all about one pair of g and x."),
     "worst": ("lsbench.cli.worst:command", "Search for the pair of the largest error."),
+    "acl": ("lsbench.cli.acl:command", "Print what a compiler needs for the C interface."),
     "list": ("lsbench.cli.list:command", "List kernels, providers, figures, layouts, inputs."),
     "env": ("lsbench.cli.env:command", "Show the machine, instruction sets and versions."),
     "schema": ("lsbench.cli.schema:command", "Print the JSON Schema of case files."),

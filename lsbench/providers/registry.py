@@ -36,6 +36,8 @@ BUILTIN: dict[str, str] = {
     "python+cuda:": "lsbench.providers.callables:CallableProvider",
     "python+jax:": "lsbench.providers.callables:CallableProvider",
     "python+dlpack:": "lsbench.providers.callables:CallableProvider",
+    "acl": "lsbench.providers.acl:AclProvider",
+    "acl:": "lsbench.providers.acl:AclProvider",
     "command:": "lsbench.providers.commands:CommandProvider",
 }
 """Name → "module:factory"; a name ending in ":" is a prefix (``python:``) before an argument."""

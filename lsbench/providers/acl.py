@@ -1,0 +1,129 @@
+"""Any library with the operator's C interface: ``acl`` (the project's own), ``acl:LIB[,LIB...]``.
+
+Every computation goes through the two phases with the strides and offsets of the case, on memory
+of the device that the library drives. What lies in the gaps of a storage travels with it, and is
+looked at when it comes back: a write outside gradInput's elements is found. The device's events are
+the clock, and executors that may be repeated keep the first phase out of the time, where the
+library has them.
+
+A library of another maker drives one product, which LSBENCH_ACL_PRODUCT names (default: Atlas A2),
+and the device whose number is in LSBENCH_ACL_DEVICE (default: 0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from lsbench import _acl
+from lsbench.errors import BuildError, ProviderError, UsageError
+from lsbench.operator import DEFAULT_PRODUCT, DataType, FirstPhase, Tensor, status_of
+from lsbench.providers import acl_library
+from lsbench.providers.acl_library import Session
+from lsbench.providers.acl_run import ORDER, AclRun
+from lsbench.providers.base import Call, Prepared, Provider, follows
+
+
+class AclProvider(Provider):
+    """One library, on the device that it drives."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        listed = name.partition(":")[2]
+        self._paths = tuple(path for path in listed.split(",") if path)
+        if ":" in name and listed and len(self._paths) != listed.count(",") + 1:
+            raise UsageError(f"provider {name!r}: expected acl:LIBRARY[,LIBRARY...]")
+
+    def unavailable(self) -> str | None:
+        """Where a library cannot be loaded, or there is no device."""
+        try:
+            _session(self._resolved())
+        except (ProviderError, BuildError) as error:
+            return str(error)
+        return None
+
+    def version(self) -> str:
+        """What the library says of itself."""
+        library = self._session.library
+        said = library.text("lsbenchAclDescribe") or library.text("aclrtGetSocName")
+        return said or ", ".join(Path(path).name for path in library.paths)
+
+    def refuse(self, call: Call) -> str | None:
+        """Options that the interface does not have, and negative strides."""
+        for name in ORDER:
+            array = getattr(call, name)
+            if array is not None and min(array.strides, default=0) < 0:
+                return f"the interface has no negative strides, found them in {name}"
+        return follows(call.options)
+
+    def first_phase(
+        self, tensors: Mapping[str, Tensor | None], product: str, null: Sequence[str]
+    ) -> FirstPhase | None:
+        """The library's first phase, on memory of the device.
+
+        Raises ProviderError ("unsupported") for a product that the library does not drive. None for
+        negative strides, which cannot be told to it.
+        """
+        if any(t is not None and min(t.view.strides, default=0) < 0 for t in tensors.values()):
+            return None
+        session = self._session
+        session.choose(product)
+        library, made, memory = session.library, [], []
+        try:
+            for name in ORDER:
+                tensor = tensors.get(name)
+                data = 0
+                if tensor is not None and tensor.view.storage > 0:
+                    data = session.allocate(tensor.view.storage * _itemsize(tensor.dtype))
+                    memory.append(data)
+                made.append(None if tensor is None else library.tensor(tensor, data))
+            status, size, executor = library.first_phase(
+                made, size="workspace_size" not in null, executor="executor" not in null
+            )
+            message = library.message() if status else ""
+            if executor:
+                library.call("aclDestroyAclOpExecutor", executor)
+        finally:
+            for handle in made:
+                if handle is not None:
+                    library.call("aclDestroyTensor", handle)
+            for data in memory:
+                library.call("aclrtFree", data)
+        return FirstPhase(status_of(status), size, None, message)
+
+    def prepare(self, call: Call) -> Prepared:
+        """Make storages and tensors on the device; nothing is computed yet."""
+        session = self._session
+        # The case's own product was asked for in the first phase: here all data types may come.
+        if session.takes_products:
+            session.choose(DEFAULT_PRODUCT)
+        return AclRun(session, call)
+
+    @property
+    def isolated(self) -> bool:
+        """A library of another maker may take the process with it."""
+        return bool(self._paths)
+
+    @property
+    def _session(self) -> Session:
+        return _session(self._resolved())
+
+    def _resolved(self) -> tuple[str, ...]:
+        return self._paths or (str(_acl.library()),)
+
+
+def own_description() -> str:
+    """What computes behind the project's own library, in one line."""
+    library = acl_library.opened((str(_acl.library()),))
+    return library.text("lsbenchAclDescribe") or library.message()
+
+
+@cache
+def _session(paths: tuple[str, ...]) -> Session:
+    # The interface is initialised once per process, and so is this.
+    return Session(acl_library.opened(paths))
+
+
+def _itemsize(dtype: DataType) -> int:
+    return 4 if dtype is DataType.FLOAT else 2
