@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from lsbench import _acl
 from lsbench.operator import DataType, Tensor
+from lsbench.providers import acl
 from lsbench.providers.acl_library import Library
 from lsbench.views import View
 
@@ -45,10 +46,10 @@ class Acl:
         view = View(view.shape, strides or view.strides, offset, storage or max(view.size, 1))
         return self.library.tensor(Tensor(view, dtype), data)
 
-    def set(acl, **changes):
+    def set(held, **changes):
         """Handles of gradOutput, self, buffer, gradInput, each of 6 floats on memory of its own."""
         names = ("grad_output", "self", "buffer", "grad_input")
-        return [changes.get(name) or acl.tensor(acl.malloc(64)) for name in names]
+        return [changes.get(name) or held.tensor(held.malloc(64)) for name in names]
 
     def first(self, tensors):
         """Status, workspace size and executor of the first phase."""
@@ -78,6 +79,8 @@ class Acl:
 def initialised(**environment):
     """The library, initialised under these environment variables."""
     library = Library([str(_acl.library())])
+    # A provider's own use of the library in this process ends here, and begins anew later.
+    acl._session.cache_clear()
     library.status("aclFinalize")
     kept = {name: os.environ.get(name) for name in environment}
     try:

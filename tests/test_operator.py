@@ -15,6 +15,7 @@ from lsbench.operator import (
     Tensor,
     check_memory,
     get_workspace_size,
+    status_of,
 )
 from lsbench.views import View
 
@@ -135,3 +136,8 @@ def test_memory_that_gradinput_may_share():
     assert "overlaps self in part" in check_memory(base[30:40], x, base[10:20])
     twice = np.lib.stride_tricks.as_strided(base, (2, 3), (0, 4))
     assert "one address" in check_memory(base[10:16], base[20:26], twice)
+
+
+def test_a_status_of_another_interface_stays_a_number():
+    assert status_of(161002) is Status.ACLNN_ERR_PARAM_INVALID
+    assert status_of(561103) == 561103
