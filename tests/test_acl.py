@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ from acl_calls import (
     initialised,
 )
 
-from lsbench import _kernels, exact
+from lsbench import _acl, _kernels, exact
 from lsbench.formats import FORMATS, FP32
 from lsbench.operator import PRODUCTS, DataType, Tensor, get_workspace_size
 from lsbench.providers.kernels import KERNELS, log_sigmoid_backward
@@ -361,3 +363,20 @@ def test_tensors_tell_what_they_were_told(acl):
     assert small.value == 2
     assert acl.call("aclGetFormat", tensor, 0) == NULL
     assert acl.call("aclGetViewShape", 0, ctypes.byref(numbers), ctypes.byref(count)) == NULL
+
+
+def test_every_function_of_the_headers_is_exported_and_documented():
+    page = (Path(__file__).parents[1] / "docs" / "acl.md").read_text()
+    declared = [
+        name
+        for header in _acl.INCLUDE.rglob("*.h")
+        for name in re.findall(
+            r"ACL_FUNC_VISIBILITY [^;(]*?((?:acl|lsbench)\w+)\(", header.read_text()
+        )
+    ]
+    assert len(declared) > 40
+    library = ctypes.CDLL(str(_acl.library()))
+    for name in declared:
+        assert hasattr(library, name)
+        short = re.sub(r"^(aclrt|aclGet)", "", name)
+        assert name in page or f"`{short}`" in page or name.startswith("lsbench"), name

@@ -135,6 +135,18 @@ def test_a_library_that_is_none_is_told_in_one_line(tmp_path):
     assert "expected a function aclInit, found none" in resolve(f"acl:{libm}").unavailable()
 
 
+@needs_c
+def test_a_library_that_dies_when_it_is_loaded_is_unavailable(tmp_path):
+    source, built = tmp_path / "dies.c", tmp_path / "libdies.so"
+    source.write_text("#include <stdlib.h>\nint aclInit(const char *path) { abort(); }\n")
+    acl_builds.run("cc", "-shared", "-fPIC", source, "-o", built)
+    assert "died of SIGABRT" in resolve(f"acl:{built}").unavailable()
+    (row,) = rows(
+        f"acl:{built}", tmp_path, "schema: 1\ncases: [{name: a, shape: [2], dtype: fp32}]"
+    ).values()
+    assert row.verdicts == ("skipped",)
+
+
 # One fault each, planted in the library's own sources: (what stands there, what is put there).
 DRIVE = "computation->drive(&computation->views, &computation->job);"
 VIEWS = "    const ls_views *views = &computation->views;\n"

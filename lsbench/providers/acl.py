@@ -12,6 +12,8 @@ and the device whose number is in LSBENCH_ACL_DEVICE (default: 0).
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -23,6 +25,10 @@ from lsbench.providers import acl_library
 from lsbench.providers.acl_library import Session
 from lsbench.providers.acl_run import ORDER, AclRun
 from lsbench.providers.base import Call, Prepared, Provider, follows
+from lsbench.providers.processes import how_it_ended
+
+PROBE = 120.0
+"""Seconds that a library may take to load and to find its device."""
 
 
 class AclProvider(Provider):
@@ -37,11 +43,7 @@ class AclProvider(Provider):
 
     def unavailable(self) -> str | None:
         """Where a library cannot be loaded, or there is no device."""
-        try:
-            _session(self._resolved())
-        except (ProviderError, BuildError) as error:
-            return str(error)
-        return None
+        return _probed(self._paths) if self._paths else _obstacle(())
 
     def version(self) -> str:
         """What the library says of itself."""
@@ -107,10 +109,7 @@ class AclProvider(Provider):
 
     @property
     def _session(self) -> Session:
-        return _session(self._resolved())
-
-    def _resolved(self) -> tuple[str, ...]:
-        return self._paths or (str(_acl.library()),)
+        return _session(self._paths)
 
 
 def own_description() -> str:
@@ -122,8 +121,34 @@ def own_description() -> str:
 @cache
 def _session(paths: tuple[str, ...]) -> Session:
     # The interface is initialised once per process, and so is this.
-    return Session(acl_library.opened(paths))
+    return Session(acl_library.opened(paths or (str(_acl.library()),)))
+
+
+def _obstacle(paths: tuple[str, ...]) -> str | None:
+    """Why a library does not work in this process, or None."""
+    try:
+        _session(paths)
+    except (ProviderError, BuildError) as error:
+        return str(error)
+    return None
+
+
+@cache
+def _probed(paths: tuple[str, ...]) -> str | None:
+    """Why a library does not work, found out by a process that it may take with it."""
+    command = [sys.executable, "-P", "-m", __name__, *paths]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PROBE)
+    except subprocess.TimeoutExpired:
+        return f"{', '.join(paths)}: not initialised within {PROBE:g} s"
+    if done.returncode != 0:
+        return f"{', '.join(paths)}: a process that loads it {how_it_ended(done.returncode)}"
+    return done.stdout.strip() or None
 
 
 def _itemsize(dtype: DataType) -> int:
     return 4 if dtype is DataType.FLOAT else 2
+
+
+if __name__ == "__main__":
+    print(_obstacle(tuple(sys.argv[1:])) or "")
