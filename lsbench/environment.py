@@ -108,6 +108,11 @@ def caches(folder: Path = _CACHES) -> dict[str, int]:
     return found
 
 
+def last_level_cache() -> int:
+    """Bytes of the largest cache; 0 where the system does not tell."""
+    return max(caches().values(), default=0)
+
+
 def _bytes(size: str) -> int:
     unit = _UNITS.get(size[-1:], 1)
     digits = size.rstrip("KMG")

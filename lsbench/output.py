@@ -7,11 +7,13 @@ no regular file (a terminal, a pipe, ``/dev/null``) is written directly.
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import stat
 from pathlib import Path
 
+from lsbench.codec import encode
 from lsbench.errors import OutputError
 
 
@@ -30,6 +32,11 @@ def write(path: str | Path, text: str) -> None:
             _replace(target, data)
     except OSError as error:
         raise _failure(path, error) from None
+
+
+def write_json(path: str | Path, value: object) -> None:
+    """Write records (:func:`lsbench.codec.encode`) as JSON; raises OutputError as :func:`write`."""
+    write(path, json.dumps(encode(value), ensure_ascii=False, allow_nan=False, indent=1) + "\n")
 
 
 def append(path: str | Path, text: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of the results format; it grows when a field is added, or changes its meaning or place.
 
 A field that a later schema added has a default, which is what older documents get for it.
@@ -181,6 +181,8 @@ class Arm:
     median: float
     minimum: float
     iqr: float
+    order: tuple[int, ...] = ()
+    """The turn of each sample among those of all arms: which arm ran before which."""
 
 
 @dataclass(frozen=True)

@@ -160,3 +160,6 @@ def _throughput_faults(timed: Throughput) -> Iterator[tuple[str, str]]:
         if len(arm.seconds) != len(arm.blocks):
             count = f"{len(arm.seconds)} samples in {len(arm.blocks)} blocks"
             yield f"throughput.arms[{i}]", f"found {count}: expected a block for each sample"
+        if arm.order and len(arm.order) != len(arm.seconds):
+            count = f"{len(arm.seconds)} samples in {len(arm.order)} turns"
+            yield f"throughput.arms[{i}]", f"found {count}: expected a turn for each sample"

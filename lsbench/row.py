@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lsbench import accuracy, determinism, gates, standards, throughput, verdicts
+from lsbench import accuracy, determinism, environment, gates, standards, throughput, verdicts
 from lsbench.cases import Case, Tensors, described, first_phase, tensors
-from lsbench.errors import LsbenchError, ProviderError
+from lsbench.errors import LsbenchError, ProviderError, UsageError
 from lsbench.formats import by_name
 from lsbench.operator import FirstPhase
 from lsbench.providers.base import Array, Call, Prepared, Provider
 from lsbench.records import Accuracy, Gate, Row
+from lsbench.rotation import Sets
 
 Step = Callable[[str, int, int], None]
 
@@ -147,9 +148,7 @@ def _computed(row: Row, case: Case, provider: Provider, settings: Settings, step
         row = _judged(row, call, settings, step)
         if settings.throughput and case.throughput and call.self.size:
             step("timing", 0, 1)
-            plan = throughput.Plan(budget=case.budget or settings.budget, seed=case.seed)
-            timed = throughput.measure_row(provider, prepared, call, plan)
-            row = replace(row, throughput=timed)
+            row = _timed(row, case, provider, prepared, call, settings)
     finally:
         prepared.close()
     if settings.determinism:
@@ -162,6 +161,17 @@ def _computed(row: Row, case: Case, provider: Provider, settings: Settings, step
     contract = Gate("contract", "no breach", row.reason or "none", not breaches, case.source)
     row = replace(row, gates=(*row.gates, contract, *gates.evaluate(case.gates, row)))
     return replace(row, verdicts=_verdicts(row, provider, call, settings))
+
+
+def _timed(
+    row: Row, case: Case, provider: Provider, prepared: Prepared, call: Call, settings: Settings
+) -> Row:
+    plan = throughput.Plan(budget=case.budget or settings.budget, seed=case.seed)
+    try:
+        sets = Sets(call, cold=case.cold, cache=environment.last_level_cache())
+    except UsageError as error:
+        return replace(row, notes=(*row.notes, f"not timed: {error}"))
+    return replace(row, throughput=throughput.measure_row(provider, prepared, sets, plan))
 
 
 def _breaches(row: Row, call: Call, held: Tensors, prepared: Prepared) -> list[str]:

@@ -116,8 +116,14 @@ def half_width(noise: Ratio | None) -> float:
     return max(abs(noise.high - 1), abs(noise.low - 1)) if noise else 0.0
 
 
-def summarise(name: str, seconds: Sequence[float], blocks: Sequence[int], loops: int) -> Arm:
-    """An arm from its samples: seconds per call, and the block each was taken in."""
+def summarise(
+    name: str,
+    seconds: Sequence[float],
+    blocks: Sequence[int],
+    loops: int,
+    order: Sequence[int] = (),
+) -> Arm:
+    """An arm from its samples: seconds per call, the block and the turn each was taken in."""
     values = np.asarray(seconds)
     q1, median, q3 = np.quantile(values, [0.25, 0.5, 0.75])
     return Arm(
@@ -128,4 +134,5 @@ def summarise(name: str, seconds: Sequence[float], blocks: Sequence[int], loops:
         float(median),
         float(values.min()),
         float(q3 - q1),
+        tuple(order),
     )

@@ -6,22 +6,26 @@ installed, and said to be missing where not. Nothing here is a test: a person ru
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lsbench import environment, output
-from lsbench.bench import Load
+from lsbench import environment
 from lsbench.errors import LsbenchError
-from lsbench.providers.base import Call, Prepared
+from lsbench.load import Load
+from lsbench.output import write_json
+from lsbench.providers import extras
+from lsbench.providers.base import Array, Call, Prepared
 from lsbench.providers.registry import resolve
+from lsbench.providers.torch_ import Held
 from lsbench.records import Ratio
 from lsbench.statistics import ratio
 from lsbench.throughput import Plan, Roof, Work, measure
@@ -35,10 +39,14 @@ class Goal:
 
     what: str
     found: Ratio | None
+    """The median of the paired ratios, or of the times, with its interval; None: not measured."""
     goal: float
     better: str = "at least"
     unit: str = "x"
+    samples: int = 0
+    """Samples of each arm."""
     note: str = ""
+    """Why it was not measured, or what is doubtful about it."""
 
     @property
     def reached(self) -> bool | None:
@@ -49,71 +57,85 @@ class Goal:
         return met if self.better == "at least" else self.found.value <= self.goal
 
     def line(self) -> str:
-        """The goal as it is printed."""
+        """The goal as it is printed, in 80 columns or a note more."""
+        head, sign = f"{self.what:<37}", ">=" if self.better == "at least" else "<="
         if self.found is None:
-            return f"{self.what:<46} {'-':>7} {'':>15} {self.better} {self.goal:g}  {self.note}"
+            return f"{head} {'-':>6} {'':>13} {'':>4}  {sign} {self.goal:<4g} {self.note}"
         f = self.found
         spread = f"{f.low:.2f}..{f.high:.2f}"
-        mark = "met" if self.reached else "not met"
-        return f"{self.what:<46} {f.value:7.2f} {spread:>15} {self.better} {self.goal:g}  {mark}"
+        mark = " ".join(["met" if self.reached else "NOT MET", self.note]).rstrip()
+        return f"{head} {f.value:6.2f} {spread:>13} {self.samples:4}  {sign} {self.goal:<4g} {mark}"
 
 
-class Torch(Prepared):
-    """PyTorch on the very arrays: its backward from a stored buffer, or g * sigmoid(-x)."""
+class TorchProduct(Prepared):
+    """g * torch.sigmoid(-x), into tensors that are there already."""
 
-    def __init__(self, call: Call, what: str) -> None:
-        import torch
+    def __init__(self, call: Call) -> None:
+        self._torch = extras.load("torch")
+        arrays = (call.grad_output, call.self, np.empty_like(call.self))
+        g, x, y = (Held(call.fmt, array, "cpu").tensor for array in arrays)
+        torch, other = self._torch, self._torch.empty_like(x)
+        self._threads = call.options.threads or 1
 
-        self._torch, threads = torch, call.options.threads or 1
-        kinds = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
-        whole = np.int32 if call.fmt.itemsize == 4 else np.int16
-        g, x, y = (
-            torch.from_numpy(a.view(whole)).view(kinds[call.fmt.name])
-            for a in (call.grad_output, call.self, np.empty_like(call.self))
-        )
-        torch.set_num_threads(threads)
-        if what == "backward":
-            buffer = torch.ops.aten.log_sigmoid_forward(x)[1]
-            step = torch.ops.aten.log_sigmoid_backward.grad_input
-            self._step: Callable[[], object] = lambda: step(g, x, buffer, grad_input=y)
-        else:
-            other = torch.empty_like(x)
+        def product() -> None:
+            torch.neg(x, out=other)
+            torch.sigmoid(other, out=other)
+            torch.mul(g, other, out=y)
 
-            def product() -> None:
-                torch.neg(x, out=other)
-                torch.sigmoid(other, out=other)
-                torch.mul(g, other, out=y)
+        self.run = product  # type: ignore[method-assign]
 
-            self._step = product
-
-    def run(self) -> None:
-        """Compute once."""
-        self._step()
-
-
-def _torch(call: Call, what: str) -> Prepared | None:
-    try:
-        return Torch(call, what)
-    except ImportError:
-        return None
+    def time(self, loops: int) -> float:
+        """Seconds that ``loops`` runs take, on as many threads as the call says."""
+        before = self._torch.get_num_threads()
+        self._torch.set_num_threads(self._threads)
+        try:
+            return super().time(loops)
+        finally:
+            self._torch.set_num_threads(before)
 
 
 def _kernel(name: str, call: Call, **options: Any) -> Prepared:
     return resolve(name).prepare(replace(call, options=replace(call.options, **options)))
 
 
-def _speeds(
-    mine: Prepared, peers: dict[str, Prepared], call: Call, plan: Plan
-) -> dict[str, Ratio | None]:
-    """Speed of the first computation over that of each peer, taken block by block."""
-    work = Work(call.self.size, 3 * call.self.size * call.fmt.itemsize, call.options.threads or 1)
-    found = measure([("mine", mine), *peers.items()], work, plan)
-    arms = {arm.name: arm for arm in found.arms}
-    return {name: ratio(arms[name], arms["mine"]) for name in peers}
-
-
 MISSING = "PyTorch is not installed"
+
+
+def _torch(call: Call) -> Prepared | None:
+    """PyTorch's own backward on the very arrays; None where it is not installed."""
+    provider = resolve("torch")
+    return None if provider.unavailable() else provider.prepare(call)
+
+
+@dataclass(frozen=True)
+class _Race:
+    """The speed of one computation over that of others, taken block by block."""
+
+    speeds: dict[str, Ratio | None]
+    samples: int
+    note: str
+
+    def goal(self, what: str, peer: str, least: float) -> Goal:
+        """The goal on the ratio to one peer."""
+        found = self.speeds.get(peer)
+        if found is None:
+            return Goal(what, None, least, note=MISSING)
+        return Goal(what, found, least, samples=self.samples, note=self.note)
+
+
+def _race(mine: Prepared, peers: dict[str, Prepared], call: Call, plan: Plan) -> _Race:
+    work = Work(call.self.size, 3 * call.self.size * call.fmt.itemsize, call.options.threads or 1)
+    with ExitStack() as held:
+        for prepared in (mine, *peers.values()):
+            held.callback(prepared.close)
+        found = measure([("mine", mine), *peers.items()], work, plan)
+    arms = {arm.name: arm for arm in found.arms}
+    speeds = {name: ratio(arms[name], arms["mine"]) for name in peers}
+    return _Race(speeds, len(arms["mine"].seconds), " ".join(found.flags))
+
+
 LARGE = 1 << 24
+SIDE = 1 << 12
 
 
 def kernel_goals(plan: Plan) -> Iterator[Goal]:
@@ -127,61 +149,63 @@ def kernel_goals(plan: Plan) -> Iterator[Goal]:
         ("exact", "bf16"): (None, 1.0),
     }
     for (name, dtype), (of_roof, of_torch) in goals.items():
-        call = Load(dtype, LARGE, 2).call()
+        call = Load(dtype, (LARGE,), 2).call
         peers: dict[str, Prepared] = {"roof": Roof(call, 2)}
-        torch = _torch(call, "backward")
+        torch = _torch(call)
         if torch is not None:
             peers["torch"] = torch
-        found = _speeds(_kernel(name, call), peers, call, plan)
+        found = _race(_kernel(name, call), peers, call, plan)
         if of_roof is not None:
-            yield Goal(f"{name} {dtype} / roof", found["roof"], of_roof)
-        yield Goal(f"{name} {dtype} / PyTorch backward", found.get("torch"), of_torch, note=MISSING)
+            yield found.goal(f"{name} {dtype} / roof", "roof", of_roof)
+        yield found.goal(f"{name} {dtype} / PyTorch backward", "torch", of_torch)
 
 
 def mode_goals(plan: Plan) -> Iterator[Goal]:
     """exact in every other rounding mode against its own rne."""
     for dtype in ("fp32", "fp16", "bf16"):
-        call = Load(dtype, 1 << 20, 1).call()
+        call = Load(dtype, (1 << 20,), 1).call
         for mode in ("rna", "rtz", "rup", "rdn", "rto", "sr"):
             peers = {"rne": _kernel("exact", call)}
-            found = _speeds(_kernel("exact", call, rounding=mode), peers, call, plan)
-            yield Goal(f"exact {dtype} {mode} / rne", found["rne"], 0.5)
+            found = _race(_kernel("exact", call, rounding=mode), peers, call, plan)
+            yield found.goal(f"exact {dtype} {mode} / rne", "rne", 0.5)
 
 
 def single_thread_goal(plan: Plan) -> Iterator[Goal]:
     """fast against g * torch.sigmoid(-x) with preallocated outputs, 2^18 elements, one thread."""
-    call = Load("fp32", 1 << 18, 1).call()
-    peer = _torch(call, "product")
-    what = "fast fp32, 1 thread / g * torch.sigmoid(-x)"
-    found = _speeds(_kernel("fast", call), {"torch": peer}, call, plan) if peer else {}
-    yield Goal(what, found.get("torch"), 2.0, note=MISSING)
+    call = Load("fp32", (1 << 18,), 1).call
+    peers: dict[str, Prepared] = {}
+    if resolve("torch").unavailable() is None:
+        peers["torch"] = TorchProduct(call)
+    found = _race(_kernel("fast", call), peers, call, plan)
+    yield found.goal("fast fp32 / g * torch.sigmoid(-x)", "torch", 2.0)
+
+
+def _strided(array: Array) -> dict[str, Array]:
+    """The values of a square matrix, or of its first row, in other layouts."""
+    wide = np.empty((len(array), 2 * len(array)), array.dtype)
+    wide[:, ::2] = array
+    expanded = np.broadcast_to(array[:1], array.shape)
+    return {"transposed": array.T, "every second": wide[:, ::2], "expanded": expanded}
 
 
 def stride_goals(plan: Plan) -> Iterator[Goal]:
     """Strided inputs against contiguous ones, fp32, 4096 x 4096, two threads."""
-    base = Load("fp32", LARGE, 2).call()
-    side = 4096
-    shape = (side, side)
-    g, x, y = (a.reshape(shape) for a in (base.grad_output, base.self, base.grad_input))
-    plain = replace(base, grad_output=g, self=x, grad_input=y)
-    wide = np.empty((side, 2 * side), x.dtype)
-    wide[:, ::2] = x
-    layouts = {
-        "transposed": x.T,
-        "every second": wide[:, ::2],
-        "expanded": np.broadcast_to(x[:1], shape),
-    }
-    for name, laid in layouts.items():
-        strided = replace(plain, self=laid, grad_input=np.empty_like(y))
-        peers = {"contiguous": _kernel("fast", plain)}
-        found = _speeds(_kernel("fast", strided), peers, plain, plan)
-        yield Goal(f"fast fp32, x {name} / contiguous", found["contiguous"], 0.5)
+    plain = Load("fp32", (SIDE, SIDE), 2).call
+    layouts = zip(_strided(plain.grad_output).items(), _strided(plain.self).values(), strict=True)
+    for (name, g), x in layouts:
+        result = np.empty_like(plain.grad_input)
+        for words, inputs in {"x": {"self": x}, "g, x": {"grad_output": g, "self": x}}.items():
+            strided = replace(plain, grad_input=result, **inputs)  # type: ignore[arg-type]
+            peers = {"contiguous": _kernel("fast", plain)}
+            found = _race(_kernel("fast", strided), peers, plain, plan)
+            yield found.goal(f"fast fp32, {words} {name}", "contiguous", 0.5)
 
 
 def start_goals(plan: Plan) -> Iterator[Goal]:
-    """Seconds of ``lsbench --help``, and microseconds that a call adds to one element."""
-    words = [sys.executable, "-P", "-m", "lsbench", "--help"]
-    yield Goal("lsbench --help, s", _seconds(words, 7), 0.25, "at most", "s")
+    """Seconds of two commands, and microseconds that a call adds to one element."""
+    words = [sys.executable, "-P", "-m", "lsbench"]
+    yield Goal("lsbench --help, s", _seconds([*words, "--help"], 7), 0.25, "at most", "s", 7)
+    yield _quick(words)
     from lsbench import log_sigmoid_backward
 
     one = np.ones(1, np.float32)
@@ -192,34 +216,50 @@ def start_goals(plan: Plan) -> Iterator[Goal]:
             log_sigmoid_backward(one, one)
         taken.append((time.perf_counter_ns() - start) / 2000 * 1e-3)
     found = Ratio(float(np.median(taken)), min(taken), max(taken))
-    yield Goal("one element, us a call", found, 5.0, "at most", "us")
+    yield Goal("a call on one element, us", found, 5.0, "at most", "us", 20)
+
+
+QUICK = Path("cases/quick.yaml")
+
+
+def _quick(words: list[str]) -> Goal:
+    """The main job; about ten seconds, so that twelve are still good."""
+    what, least = f"lsbench run {QUICK}, s", 12.0
+    if not QUICK.exists():
+        return Goal(what, None, least, "at most", "s", note=f"no {QUICK} here")
+    with tempfile.TemporaryDirectory() as folder:
+        job = [*words, "run", str(QUICK), "-q", "--output", f"{folder}/quick.json"]
+        return Goal(what, _seconds(job, 1), least, "at most", "s", 1)
 
 
 def _seconds(words: list[str], times: int) -> Ratio:
     taken = []
     for _ in range(times):
         start = time.perf_counter()
-        subprocess.run(words, capture_output=True, check=True)
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
         taken.append(time.perf_counter() - start)
+        if done.returncode:
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise LsbenchError(f"{' '.join(words[3:])} ended with {done.returncode}: {last}")
     return Ratio(float(np.median(taken)), min(taken), max(taken))
 
 
 GROUPS = {
     "kernels, 2^24 elements, 2 threads": kernel_goals,
-    "one thread, 2^18 elements": single_thread_goal,
-    "strides, 4096 x 4096, 2 threads": stride_goals,
+    "2^18 elements, 1 thread": single_thread_goal,
+    "strided / contiguous inputs, 4096 x 4096, 2 threads": stride_goals,
     "rounding modes, 2^20 elements, 1 thread": mode_goals,
     "the command and a call": start_goals,
 }
 
 
-def run_suite(say: Say, *, budget: float, output: Path | None) -> list[Goal]:
+def run_suite(say: Say, plan: Plan, *, output: Path | None) -> list[Goal]:
     """Measure every goal, say each as it is known, and write them to a file if one is given."""
     found: list[Goal] = []
-    say(f"{'speed ratios, medians of paired blocks':<46} {'ratio':>7} {'99 % interval':>15} goal")
+    say(f"{'ratios of speed, or as said':<37} {'median':>6} {'99 % interval':>13} {'n':>4}  goal")
     for title, goals in GROUPS.items():
         say(f"-- {title}")
-        for goal in goals(Plan(budget=budget)):
+        for goal in goals(plan):
             say(goal.line())
             found.append(goal)
     met = sum(goal.reached is True for goal in found)
@@ -227,15 +267,3 @@ def run_suite(say: Say, *, budget: float, output: Path | None) -> list[Goal]:
     if output is not None:
         write_json(output, {"environment": environment.collect(), "goals": found})
     return found
-
-
-def write_json(path: Path, value: object) -> None:
-    """Write records as JSON, whole or not at all; raises OutputError where that fails."""
-    output.write(path, json.dumps(value, default=_plain, indent=1) + "\n")
-
-
-def _plain(value: Any) -> Any:
-    try:
-        return asdict(value)
-    except TypeError:
-        raise LsbenchError(f"cannot write {type(value).__name__} as JSON") from None

@@ -6,6 +6,9 @@ arm twice, there and back (A B C C B A), starting at either end by the seed; the
 calibrated once and frozen. Ratios are taken block by block. The run stops when the interval of the
 ratio is narrow enough, or at its budget, and says which. Times are those of the provider's own
 clock (compiled loops, device events); nothing is drawn, nothing is collected inside a block.
+
+Two states: hot, where every run finds its tensors where the last one left them, and cold, where
+every run takes other tensors (:mod:`lsbench.rotation`).
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import gc
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,12 +26,15 @@ from lsbench import _kernels
 from lsbench.providers.base import Call, Prepared, Provider
 from lsbench.providers.kernels import usable_processors
 from lsbench.records import Arm, Ratio, Throughput
+from lsbench.rotation import Sets
 from lsbench.statistics import ratio, summarise
 
 UNSTABLE_IQR = 0.15
 """Interquartile range over median above which a measurement is marked unstable."""
 CONTAMINATED = 0.05
 """A/A bias, whole interval beyond it, above which a run is marked contaminated."""
+MOST_LOOPS = 1 << 24
+"""Calls of a sample at most, whatever the clock says."""
 ABOVE_ROOF = 1.05
 """A share of the roof above it means an error of units, or a roof of another cache level."""
 
@@ -48,8 +54,12 @@ class Plan:
     most: int = 400
     """Blocks taken at most."""
     seed: int = 0
+    warm: float = 0.1
+    """Share of the budget that warms up: processor clocks, caches, pages, compilers."""
     clock: Callable[[], float] = time.perf_counter
     """For tests: what tells the budget."""
+    tell: Callable[[float], object] = lambda share: None
+    """Told, between blocks, which share of the budget is spent."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +83,11 @@ def measure(
     named = [arms[0], ("A/A", arms[0][1]), *arms[1:]]
     start = plan.clock()
     with quiet():
+        _warm_up(named, plan)
         loops = _calibrate(named, plan)
         samples = _sample(named, loops, plan, start)
         empty = arms[0][1].time_empty(1000) / 1000
-    taken = [summarise(name, *samples.of(i), loops) for i, (name, _) in enumerate(named)]
+    taken = [samples.arm(i, name, loops) for i, (name, _) in enumerate(named)]
     return _report(taken, work, samples.stopped, empty, roof)
 
 
@@ -93,14 +104,20 @@ def quiet() -> Iterator[None]:
             gc.enable()
 
 
+def _warm_up(arms: Sequence[tuple[str, Prepared]], plan: Plan) -> None:
+    """Run every arm in turn, once at least, for a while: first passes are not to be told."""
+    spent, loops = 0.0, 1
+    while loops == 1 or (spent < plan.warm * plan.budget and loops < MOST_LOOPS):
+        spent += sum(prepared.time(loops) for _, prepared in arms)
+        loops *= 2
+
+
 def _calibrate(arms: Sequence[tuple[str, Prepared]], plan: Plan) -> int:
-    """Warm every arm up and find the loop count of a sample, one for all arms."""
+    """Find the loop count of a sample of the first arm, one for all arms."""
     blocks_that_fit = plan.budget / (2 * len(arms) * plan.least * 1.5)
     wanted = min(plan.sample, blocks_that_fit)
-    for _, prepared in arms:
-        prepared.time(1)
     loops, took = 1, arms[0][1].time(1)
-    while took < wanted / 4 and loops < 1 << 24:
+    while took < wanted / 4 and loops < MOST_LOOPS:
         loops *= 4
         took = arms[0][1].time(loops)
     return max(1, round(loops * wanted / took)) if took > 0 else loops
@@ -112,11 +129,20 @@ class _Samples:
     def __init__(self, arms: int) -> None:
         self.seconds: list[list[float]] = [[] for _ in range(arms)]
         self.blocks: list[list[int]] = [[] for _ in range(arms)]
+        self.order: list[list[int]] = [[] for _ in range(arms)]
         self.stopped = "budget"
+        self._taken = 0
 
-    def of(self, arm: int) -> tuple[list[float], list[int]]:
-        """The samples of one arm and their blocks."""
-        return self.seconds[arm], self.blocks[arm]
+    def add(self, arm: int, block: int, seconds: float) -> None:
+        """Take in the next sample."""
+        self.seconds[arm].append(seconds)
+        self.blocks[arm].append(block)
+        self.order[arm].append(self._taken)
+        self._taken += 1
+
+    def arm(self, arm: int, name: str, loops: int) -> Arm:
+        """The samples of one arm so far."""
+        return summarise(name, self.seconds[arm], self.blocks[arm], loops, self.order[arm])
 
 
 def _sample(arms: Sequence[tuple[str, Prepared]], loops: int, plan: Plan, start: float) -> _Samples:
@@ -127,11 +153,12 @@ def _sample(arms: Sequence[tuple[str, Prepared]], loops: int, plan: Plan, start:
         if draw.random() < 0.5:
             order.reverse()
         for i in (*order, *reversed(order)):
-            samples.seconds[i].append(arms[i][1].time(loops) / loops)
-            samples.blocks[i].append(block)
+            samples.add(i, block, arms[i][1].time(loops) / loops)
+        spent = plan.clock() - start
+        plan.tell(min(spent / plan.budget, 1.0))
         if block + 1 < plan.least:
             continue
-        if plan.clock() - start > plan.budget:
+        if spent > plan.budget:
             break
         if block % 4 == 3 and _narrow(samples, loops, plan):
             samples.stopped = "width"
@@ -140,7 +167,7 @@ def _sample(arms: Sequence[tuple[str, Prepared]], loops: int, plan: Plan, start:
 
 
 def _narrow(samples: _Samples, loops: int, plan: Plan) -> bool:
-    first, *others = (summarise(str(i), *samples.of(i), loops) for i in range(len(samples.seconds)))
+    first, *others = (samples.arm(i, str(i), loops) for i in range(len(samples.seconds)))
     found = [ratio(other, first) for other in others]
     return all(r is not None and r.high - r.low <= 2 * plan.width * r.value for r in found)
 
@@ -195,13 +222,19 @@ class Roof(Prepared):
         return float(self._blocks.roof(*self._arguments, loops)) * 1e-9
 
 
-def measure_row(provider: Provider, prepared: Prepared, call: Call, plan: Plan) -> Throughput:
-    """Time one prepared computation beside its A/A arm and the roof, with warm caches."""
-    return measure_arms([(provider.name, prepared)], call, plan)
+def measure_row(provider: Provider, prepared: Prepared, sets: Sets, plan: Plan) -> Throughput:
+    """Time one provider beside its A/A arm and the roof; ``prepared`` serves if caches are hot."""
+    if not sets.cold:
+        return measure_arms([(provider.name, prepared)], sets, plan)
+    with closing(sets.prepare(provider.prepare)) as rotating:
+        return measure_arms([(provider.name, rotating)], sets, plan)
 
 
-def measure_arms(arms: Sequence[tuple[str, Prepared]], call: Call, plan: Plan) -> Throughput:
+def measure_arms(arms: Sequence[tuple[str, Prepared]], sets: Sets, plan: Plan) -> Throughput:
     """Time computations of one call's sizes beside the roof; the first one is reported."""
+    call = sets.calls[0]
     threads = call.options.threads or usable_processors()
-    work = Work(call.self.size, 3 * call.self.size * call.fmt.itemsize, threads)
-    return measure([*arms, ("roof", Roof(call, threads))], work, plan)
+    state = "cold" if sets.cold else "hot"
+    work = Work(call.self.size, 3 * call.self.size * call.fmt.itemsize, threads, state)
+    roof = sets.prepare(lambda one: Roof(one, threads))
+    return measure([*arms, ("roof", roof)], work, plan)

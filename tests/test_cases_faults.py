@@ -69,6 +69,7 @@ CASE_FAULTS = {
     "tags: [a b]": "14: tags.0: found the text 'a b', expected letters, digits",
     "buffer: [1]": "15: buffer: found a list of 1, expected null, which passes a null pointer",
     "throughput: maybe": "19: throughput: found the text 'maybe', expected true or false or a map",
+    "throughput: {state: warm}": "27: throughput.state: found the text 'warm', expected one of ho",
     "throughput: {budget: 0}": "28: throughput.budget: found the number 0, expected more than 0",
     "operator: no": "17: operator: found the text 'no', expected true or false",
     "kernel: {rounding: rnd}": "26: kernel.rounding: found the text 'rnd', expected one of rne, r",

@@ -85,6 +85,7 @@ GOOD = [
     "gates: null",
     "matrix: {dtype: [fp32], kernel.rounding: [rne]}",
     "throughput: {budget: 1}",
+    "throughput: {state: cold}",
     "buffer: null",
 ]
 BAD = [

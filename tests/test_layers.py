@@ -18,11 +18,11 @@ LAYERS = {
     "records": "records codec output",
     "compiled": "_kernels _acl",
     "providers": "providers",
-    "measures": "binades tally reference arb certified accuracy determinism throughput statistics"
-    " standards figures gates",
+    "measures": "binades tally reference arb certified accuracy determinism throughput rotation"
+    " statistics standards figures gates",
     "cases": "cases",
-    "run": "bench suite environment results verdicts row runner selection pace compare baseline"
-    " inject settle exits spaces plan shards cluster parts sweep explain steps worst"
+    "run": "load builds bench suite environment results verdicts row runner selection pace compare"
+    " baseline inject settle exits spaces plan shards cluster parts sweep explain steps worst"
     " exchange check",
     "faces": "report cli __main__ __init__",
 }

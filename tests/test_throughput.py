@@ -94,6 +94,43 @@ def test_it_stops_by_width_or_by_budget_and_says_which():
     assert noisy.now < 2.0
 
 
+def test_every_arm_warms_up_by_time_before_anything_is_told():
+    world = World()
+    run(world, Plan(budget=1.0, warm=0.2, clock=world.clock), mine=1e-4, roof=1e-4)
+    # Calibration begins with a single call again.
+    begun = world.order.index(("mine", 1), 3)
+    warm = world.order[:begun]
+    assert [name for name, _ in warm] == ["mine", "mine", "roof"] * (begun // 3)
+    assert 0.2 <= sum(loops for _, loops in warm) * 1e-4 < 0.5
+
+
+def test_a_clock_that_stands_still_ends_nothing_early_and_hangs_nothing():
+    class Free(Costs):
+        def time(self, loops):
+            return 1e-12 * loops
+
+    world = World()
+    found = measure([("mine", Free(world, "mine", 0.0))], WORK, Plan(budget=1e-3, most=10))
+    assert len(set(found.arms[0].blocks)) == 10
+
+
+def test_turns_tell_which_arm_ran_before_which():
+    world = World()
+    found = run(world, Plan(clock=world.clock, seed=3), mine=1e-4, roof=5e-5)
+    turns = sorted((turn, arm.name) for arm in found.arms for turn in arm.order)
+    assert [turn for turn, _ in turns] == list(range(len(turns)))
+    taken = ["mine" if name == "A/A" else name for _, name in turns]
+    assert taken == [name for name, _ in world.order][-len(turns) :]
+
+
+def test_progress_is_told_between_blocks_and_ends_whole():
+    world, told = World(), []
+    found = run(world, Plan(clock=world.clock, tell=told.append), mine=1e-3, roof=1e-3)
+    assert len(told) == len(set(found.arms[0].blocks))
+    assert told == sorted(told)
+    assert found.stopped == "width" or told[-1] == 1
+
+
 def test_slow_computations_still_get_their_least_blocks():
     world = World()
     found = run(world, Plan(budget=0.2, clock=world.clock), mine=1.0, roof=1.0)

@@ -95,6 +95,7 @@ class Builder:
             operator=model.operator,
             throughput=bool(timing),
             budget=None if isinstance(timing, bool) else timing.budget,
+            cold=not isinstance(timing, bool) and timing.state == "cold",
             reference=model.reference,
             source=f"{self.table.mark.path}:{self.table.mark.line}",
         )

@@ -48,6 +48,8 @@ class Case:
     throughput: bool = True
     budget: float | None = None
     """Seconds of timing; None: the run's own."""
+    cold: bool = False
+    """Time with caches that hold none of the tensors."""
     reference: str | None = None
     """Judge of this case; None: the run's own."""
     source: str = ""

@@ -315,6 +315,10 @@ class Timing(BaseModel):
     model_config = STRICT
 
     budget: Annotated[Number | None, Field(description="Seconds of timing a row.", gt=0)] = None
+    state: Annotated[
+        Literal["hot", "cold"],
+        Field(description="Caches: as the last run left them, or with other tensors every run."),
+    ] = "hot"
 
 
 class CaseFields(BaseModel):

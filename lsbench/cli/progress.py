@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from types import TracebackType
 
+import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from lsbench.records import Row
@@ -12,6 +13,7 @@ from lsbench.report.console import console
 from lsbench.runner import Observer
 
 _INTERVAL = 0.1
+_WIDTH = 72
 
 
 class Bar(Observer):
@@ -67,3 +69,37 @@ class Bar(Observer):
             self._progress.update(self._task, description=words)
             self._progress.refresh()
             self._drawn = time.monotonic()
+
+
+class Meter:
+    """One line of progress on a terminal's standard error, between the lines that are printed."""
+
+    def __init__(self) -> None:
+        self._on = console(stderr=True).is_terminal
+        self._name, self._drawn = "", 0.0
+
+    def __enter__(self) -> Meter:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._write("")
+
+    def name(self, words: str) -> None:
+        """What is measured from now on."""
+        self._name = words
+        self._write(words)
+
+    def tell(self, share: float) -> None:
+        """How much of it is done."""
+        if time.monotonic() - self._drawn > _INTERVAL:
+            self._write(f"{100 * share:3.0f} % {self._name}")
+            self._drawn = time.monotonic()
+
+    def say(self, text: str) -> None:
+        """Print lines on standard output."""
+        self._write("")
+        click.echo(text)
+
+    def _write(self, words: str) -> None:
+        if self._on:
+            click.echo(f"\r{words[:_WIDTH]:<{_WIDTH}}\r", err=True, nl=False)
