@@ -25,6 +25,9 @@ from lsbench.rotation import Sets
 from lsbench.statistics import Change, Comparison, half_width, judge, ratio
 from lsbench.throughput import Plan, measure_arms
 
+LEAST_BLOCKS = 20
+"""Blocks of a contest: with fewer, a slowdown of a tenth is missed once in twenty times or more."""
+
 
 @dataclass(frozen=True)
 class Rival:
@@ -64,7 +67,7 @@ def contest(
 
     Raises UsageError for an unknown name, ProviderError for a contestant that cannot run.
     """
-    measured = _measure(names, load, plan)
+    measured = _measure(names, load, replace(plan, least=max(plan.least, LEAST_BLOCKS)))
     arms = measured.arms
     floor = half_width(measured.noise)
     rivals = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -81,8 +80,9 @@ class Load:
         """The load in one line."""
         call = self.call
         shape = "x".join(map(str, call.self.shape)) or "()"
+        elements = f"{call.self.size:,} elements"
         threads = call.options.threads
-        words = [call.fmt.name, f"{shape} = {prod(call.self.shape):,} elements"]
+        words = [call.fmt.name, elements if call.self.ndim == 1 else f"{shape} = {elements}"]
         words += [f"{threads or 'all'} thread{'' if threads == 1 else 's'}", call.options.rounding]
         words += ["cold" if self.cold else "hot"]
         return ", ".join([self.name, *words] if self.name else words)

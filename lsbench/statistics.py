@@ -86,8 +86,8 @@ def judge(ratio: Ratio, tolerance: float, floor: float = 0.0) -> Comparison:
     """Three verdicts on new/old seconds.
 
     Changed: the whole interval lies beyond ``tolerance`` (0.05 is 5 %) and beyond ``floor``, the
-    half-width of the A/A interval. Same: the whole interval lies within. Anything else is
-    inconclusive.
+    half-width of the A/A interval. Same: the whole interval lies within ``tolerance``. Anything
+    else is inconclusive, what the floor hides included.
     """
     bound = max(tolerance, floor)
     smallest = max(bound, ratio.high - ratio.value, ratio.value - ratio.low)
@@ -95,7 +95,7 @@ def judge(ratio: Ratio, tolerance: float, floor: float = 0.0) -> Comparison:
         return Comparison(Change.SLOWER, ratio, smallest)
     if ratio.high < 1 / (1 + bound):
         return Comparison(Change.FASTER, ratio, smallest)
-    within = ratio.low >= 1 / (1 + bound) and ratio.high <= 1 + bound
+    within = ratio.low >= 1 / (1 + tolerance) and ratio.high <= 1 + tolerance
     return Comparison(Change.SAME if within else Change.INCONCLUSIVE, ratio, smallest)
 
 

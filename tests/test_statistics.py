@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from lsbench.bench import LEAST_BLOCKS
 from lsbench.records import Ratio
 from lsbench.statistics import (
     Change,
@@ -17,8 +18,7 @@ from lsbench.statistics import (
     unpaired,
 )
 
-BLOCKS = 20
-"""Blocks of a default measurement."""
+BLOCKS = LEAST_BLOCKS
 
 
 def arms(draw, slowdown=1.0, noise=0.03, drift=0.3):
@@ -62,10 +62,13 @@ def test_noise_beyond_the_tolerance_is_inconclusive():
     assert found.smallest > 0.05
 
 
-def test_the_noise_floor_widens_the_tolerance():
+def test_what_the_noise_floor_hides_is_neither_changed_nor_the_same():
     slower = Ratio(1.10, 1.08, 1.12)
     assert judge(slower, 0.05).change is Change.SLOWER
-    assert judge(slower, 0.05, floor=0.2).change is Change.SAME
+    hidden = judge(slower, 0.05, floor=0.2)
+    assert hidden.change is Change.INCONCLUSIVE
+    assert hidden.smallest == 0.2
+    assert judge(Ratio(1.0, 0.98, 1.02), 0.05, floor=0.2).change is Change.SAME
     assert half_width(Ratio(1.0, 0.9, 1.05)) == pytest.approx(0.1)
     assert half_width(None) == 0
 
