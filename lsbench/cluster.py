@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import Any
 
 from lsbench.errors import ProviderError, UsageError
 from lsbench.plan import Plan
-from lsbench.shards import Outcome, run_shard
+from lsbench.providers.isolation import Limits
+from lsbench.shards import Lost, Outcome, from_plain, run_shard
 
 RETRIES = 3
-"""How often a shard may fail, or lose its worker, before the sweep does."""
+"""How often a shard may raise, or lose its worker, before the sweep ends with an error."""
 
 
-def outcomes(address: str, plan: Plan, shards: Iterable[int]) -> Iterator[Outcome]:
+def outcomes(
+    address: str, plan: Plan, shards: Iterable[int], limits: Limits | None = None
+) -> Iterator[Outcome | Lost]:
     """Run shards on the cluster whose scheduler has that address; yield outcomes as they come.
 
     Each shard counts once, however often it was run. Every worker needs lsbench of this version.
     Raises UsageError where dask.distributed is missing or the scheduler does not answer,
-    ProviderError where a shard fails for good.
+    ProviderError where lsbench itself fails on a shard for good.
     """
     try:
         import distributed
@@ -30,9 +34,10 @@ def outcomes(address: str, plan: Plan, shards: Iterable[int]) -> Iterator[Outcom
     except (OSError, ValueError) as error:
         raise UsageError(f"no Dask scheduler answers at {address}: {error}") from None
     with client:
-        plain = plan.to_plain()
+        plain, held = plan.to_plain(), asdict(limits or Limits())
         futures = [
-            client.submit(run_shard, plain, shard, pure=False, retries=RETRIES) for shard in shards
+            client.submit(run_shard, plain, shard, held, pure=False, retries=RETRIES)
+            for shard in shards
         ]
         try:
             # Left to itself it waits in the loop of another client, if there is one.
@@ -40,6 +45,6 @@ def outcomes(address: str, plan: Plan, shards: Iterable[int]) -> Iterator[Outcom
                 failure = future.exception()
                 if failure is not None:
                     raise ProviderError(f"a shard failed on the cluster: {failure}")
-                yield Outcome.from_plain(future.result())
+                yield from_plain(future.result())
         finally:
             client.cancel(futures)

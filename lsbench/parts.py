@@ -9,10 +9,11 @@ from typing import Any
 from lsbench.accuracy import element, summarise
 from lsbench.binades import Binades
 from lsbench.codec import encode
-from lsbench.errors import ResultsError
+from lsbench.errors import ProviderError, ResultsError
 from lsbench.plan import Plan
+from lsbench.providers.isolation import Limits
 from lsbench.records import Accuracy, Gate, Reference, Row, Run
-from lsbench.shards import Outcome, Worker
+from lsbench.shards import Lost, Outcome, Worker
 from lsbench.tally import Tally
 
 KEY = "sweeps"
@@ -37,14 +38,21 @@ class Part:
     tally: Tally = field(default_factory=Tally)
     audited: int = 0
     differed: int = 0
+    lost: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """Shard → (verdict, reason) where the provider failed on it: it is still to be done."""
 
     @classmethod
-    def begin(cls, plan: Plan, part: tuple[int, int] = (1, 1)) -> Part:
+    def begin(
+        cls, plan: Plan, part: tuple[int, int] = (1, 1), limits: Limits | None = None
+    ) -> Part:
         """A part of which nothing is done; raises UsageError for a plan that nobody can run."""
-        worker = Worker(plan)
+        worker, version = Worker(plan, limits), ""
         try:
             obstacle = worker.obstacle()
-            version = "" if obstacle else worker.provider.version()
+            if obstacle is None:
+                version = worker.provider.version()
+        except ProviderError as error:
+            obstacle = error.verdict, str(error)
         finally:
             worker.close()
         space, tally = worker.space, Tally(binades=Binades())
@@ -69,10 +77,14 @@ class Part:
         """How many elements a shard has."""
         return min(self.plan.shard_size, self.size - shard * self.plan.shard_size)
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: Outcome | Lost) -> None:
         """Count a shard's outcome; one that is already counted is left out."""
         if outcome.shard in self.done:
             return
+        if isinstance(outcome, Lost):
+            self.lost[outcome.shard] = outcome.verdict, outcome.reason
+            return
+        self.lost.pop(outcome.shard, None)
         self.done.add(outcome.shard)
         self.tally.merge(outcome.tally)
         self.audited += outcome.audited
@@ -99,6 +111,7 @@ class Part:
             "done": _ranges(self.done),
             "audited": self.audited,
             "differed": self.differed,
+            "lost": [[shard, *self.lost[shard]] for shard in sorted(self.lost)],
             "state": None if self.is_whole else state,
             "largest": self._largest(),
             "binades": tables,
@@ -131,6 +144,7 @@ class Part:
                 tally,
                 int(plain["audited"]),
                 int(plain["differed"]),
+                {int(n): (str(verdict), str(why)) for n, verdict, why in plain.get("lost", ())},
             )
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, ResultsError):
@@ -152,7 +166,7 @@ class Part:
     def row(self) -> Row:
         """The results row, without verdicts of its errors and gates but the audit's."""
         plan, differed = self.plan, self.differed
-        verdict, reason = self.obstacle or ("pass", "")
+        verdict, reason = self.obstacle or self._failure() or ("pass", "")
         return Row(
             case=self.label,
             dtype=plan.dtype,
@@ -179,6 +193,15 @@ class Part:
             gates=(Gate("audit", "== 0", str(differed), differed == 0, "lsbench sweep"),),
             reproduce=plan.command(),
         )
+
+    def _failure(self) -> tuple[str, str] | None:
+        """(verdict, reason) of the shards that were lost: the first one speaks for them."""
+        if not self.lost:
+            return None
+        first = min(self.lost)
+        verdict, reason = self.lost[first]
+        words = f"{len(self.lost)} of {len(self.shards)} shards lost, {len(self.left)} left to do"
+        return verdict, f"{words}: shard {first}: {reason}"
 
 
 def parts_of(run: Run, name: str) -> list[Part]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from lsbench.errors import LsbenchError, ProviderError, UsageError
 from lsbench.formats import by_name
 from lsbench.operator import FirstPhase
 from lsbench.providers.base import Array, Call, Prepared, Provider
+from lsbench.providers.isolation import Limits
 from lsbench.records import Accuracy, Gate, Row
 from lsbench.rotation import Sets
 
@@ -34,12 +35,8 @@ class Settings:
     throughput: bool = True
     budget: float = 0.25
     """Seconds of timing per row."""
-    isolate: bool | None = None
-    """Run providers in a child process; None: as the provider prefers."""
-    timeout: float = 60.0
-    """Seconds an isolated provider may take for one call."""
-    memory: int | None = None
-    """Bytes an isolated provider may use."""
+    limits: Limits = field(default_factory=Limits)
+    """Of the providers' child processes."""
     second: Provider | None = None
     """Another implementation, whose errors the standard cann-ratio compares with."""
     words: tuple[str, ...] = ()
@@ -222,8 +219,15 @@ def _judged(row: Row, call: Call, settings: Settings, step: Step) -> Row:
         ftz=options.ftz,
         progress=progress,
     )
+    second, notes = None, row.notes
+    try:
+        second = _second_result(settings.second, call)
+    except ProviderError as error:
+        assert settings.second is not None
+        notes = (*notes, f"no cann-ratio: {settings.second.name}: {error}")
     return replace(
         row,
+        notes=notes,
         accuracy=errors,
         output_hash=determinism.output_hash(call.fmt, call.grad_input),
         standards=standards.evaluate(
@@ -232,7 +236,7 @@ def _judged(row: Row, call: Call, settings: Settings, step: Step) -> Row:
             call.grad_output,
             call.self,
             call.grad_input,
-            _second_result(settings.second, call),
+            second,
         ),
     )
 

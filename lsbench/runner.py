@@ -16,8 +16,7 @@ from lsbench import __version__, environment
 from lsbench.cases import Case
 from lsbench.exits import EXIT_INTERRUPTED, EXIT_PASS, exit_code
 from lsbench.gates import GateRule
-from lsbench.providers.base import Provider
-from lsbench.providers.registry import resolve
+from lsbench.providers.isolation import open_provider
 from lsbench.records import Row, Run
 from lsbench.row import Settings, run_row
 
@@ -78,7 +77,7 @@ def run(
     """
     settings, observer = settings or Settings(), observer or Observer()
     names = dict.fromkeys(selection.provider for selection in selections)
-    providers = {name: _open(name, settings) for name in names}
+    providers = {name: open_provider(name, settings.limits) for name in names}
     document = _Document(command, selections)
     saved = time.monotonic()
     observer.started(len(selections))
@@ -128,13 +127,3 @@ class _Document:
             complete=complete,
             exit_code=exit_code(self.rows) if complete else EXIT_INTERRUPTED,
         )
-
-
-def _open(name: str, settings: Settings) -> Provider:
-    provider = resolve(name)
-    wanted = provider.isolated if settings.isolate is None else settings.isolate
-    if not wanted or provider.unavailable() is not None:
-        return provider
-    from lsbench.providers.isolation import isolate
-
-    return isolate(provider, timeout=settings.timeout, memory=settings.memory)

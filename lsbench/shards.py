@@ -18,11 +18,12 @@ import numpy as np
 
 from lsbench import reference
 from lsbench.binades import Binades
-from lsbench.errors import ProviderError, UsageError
+from lsbench.errors import LsbenchError, ProviderError, UsageError
 from lsbench.formats import Bits
 from lsbench.plan import CHUNK, TENSORS, Plan
 from lsbench.providers.base import Array, Call, Provider
-from lsbench.providers.registry import resolve
+from lsbench.providers.extras import first_line
+from lsbench.providers.isolation import Limits, open_provider
 from lsbench.reference import Audit, Judge
 from lsbench.tally import Tally
 
@@ -56,17 +57,26 @@ class Outcome:
         return cls(**{**plain, "tally": Tally.from_plain(plain["tally"])})
 
 
+@dataclass(frozen=True)
+class Lost:
+    """A shard that the provider failed on: nothing of it is counted."""
+
+    shard: int
+    verdict: str
+    reason: str
+
+
 class Worker:
     """Runs shards of one plan, one at a time: a provider, three tensors, and a judge per shard."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, limits: Limits | None = None) -> None:
         self._plan, self.space = plan, plan.open_space()
         if plan.layout and self.space.size % CHUNK:
             raise UsageError(
                 f"{self.space.size} elements do not fill strided tensors: expected a multiple of "
                 f"{CHUNK}, or no --layout"
             )
-        self._provider = resolve(plan.provider)
+        self._provider = open_provider(plan.provider, limits)
         self._g, self._x, self._y = (_tensor(plan, name) for name in TENSORS)
         self._flat_g, self._flat_x = (np.empty(CHUNK, plan.fmt.bits_dtype) for _ in range(2))
 
@@ -75,7 +85,10 @@ class Worker:
         reason = self._provider.unavailable()
         if reason is not None:
             return "skipped", reason
-        reason = self._provider.refuse(self._call(CHUNK))
+        try:
+            reason = self._provider.refuse(self._call(CHUNK))
+        except ProviderError as error:
+            return error.verdict, str(error)
         return None if reason is None else ("unsupported", reason)
 
     @property
@@ -83,8 +96,14 @@ class Worker:
         """The provider under test."""
         return self._provider
 
-    def run(self, shard: int, tick: Tick, stop: threading.Event) -> Outcome:
-        """Run and judge one shard; raises Stopped, or ProviderError from the provider."""
+    def run(self, shard: int, tick: Tick, stop: threading.Event) -> Outcome | Lost:
+        """Run and judge one shard, or tell how the provider failed on it; raises Stopped."""
+        try:
+            return self._run(shard, tick, stop)
+        except ProviderError as error:
+            return Lost(shard, error.verdict, str(error))
+
+    def _run(self, shard: int, tick: Tick, stop: threading.Event) -> Outcome:
         plan, size = self._plan, self.space.size
         start = shard * plan.shard_size
         end = min(start + plan.shard_size, size)
@@ -111,12 +130,18 @@ class Worker:
         for array, bits in ((call.grad_output, g), (call.self, x)):
             fmt.pattern(array)[...] = bits.reshape(array.shape)
         fmt.pattern(call.grad_input)[...] = fmt.nan_bits
-        prepared = self._provider.prepare(call)
         try:
-            prepared.run()
-            prepared.fetch()
-        finally:
-            prepared.close()
+            prepared = self._provider.prepare(call)
+            try:
+                prepared.run()
+                prepared.fetch()
+            finally:
+                prepared.close()
+        except LsbenchError:
+            raise
+        except Exception as error:
+            # A third party's provider may raise anything: its shard is lost, the others are not.
+            raise ProviderError(first_line(error)) from error
         return g, x, np.ascontiguousarray(fmt.pattern(call.grad_input)).reshape(-1)
 
     def _call(self, n: int) -> Call:
@@ -155,23 +180,31 @@ def _judge(plan: Plan) -> Judge:
 
 
 def outcomes(
-    plan: Plan, shards: Iterable[int], *, threads: int | None = None, tick: Tick = lambda n: None
-) -> Iterator[Outcome]:
+    plan: Plan,
+    shards: Iterable[int],
+    *,
+    threads: int | None = None,
+    tick: Tick = lambda n: None,
+    limits: Limits | None = None,
+) -> Iterator[Outcome | Lost]:
     """Run shards on local threads and yield their outcomes as they come, in any order.
 
-    Leaving the generator early (an interruption) stops the threads within a chunk. Raises what a
-    thread raised.
+    Every thread has a provider of its own, isolated as ``limits`` say: what kills one loses the
+    shard that it was at. Leaving the generator early (an interruption) stops the threads within a
+    chunk. Raises what a thread raised.
     """
     todo: queue.SimpleQueue[int] = queue.SimpleQueue()
     for shard in shards:
         todo.put(shard)
     left = todo.qsize()
-    done: queue.SimpleQueue[Outcome | BaseException] = queue.SimpleQueue()
+    done: queue.SimpleQueue[Outcome | Lost | BaseException] = queue.SimpleQueue()
     stop = threading.Event()
+    count = min(threads or processors(), left)
+    each = (limits or Limits()).among(count)
 
     def work() -> None:
         try:
-            worker = Worker(plan)
+            worker = Worker(plan, each)
             try:
                 while not stop.is_set():
                     done.put(worker.run(todo.get_nowait(), tick, stop))
@@ -182,7 +215,6 @@ def outcomes(
         except BaseException as error:
             done.put(error)
 
-    count = min(threads or processors(), left)
     pool = [threading.Thread(target=work, name=f"sweep-{i}") for i in range(count)]
     for thread in pool:
         thread.start()
@@ -200,8 +232,8 @@ def outcomes(
 
 
 def _next(
-    done: queue.SimpleQueue[Outcome | BaseException], pool: list[threading.Thread]
-) -> Outcome | BaseException:
+    done: queue.SimpleQueue[Outcome | Lost | BaseException], pool: list[threading.Thread]
+) -> Outcome | Lost | BaseException:
     while True:
         try:
             # A wait without an end would hold Ctrl-C back on some systems.
@@ -211,13 +243,19 @@ def _next(
                 return ProviderError("every thread of the sweep ended before its shards were done")
 
 
-def run_shard(plan: dict[str, Any], shard: int) -> dict[str, Any]:
+def run_shard(plan: dict[str, Any], shard: int, limits: dict[str, Any]) -> dict[str, Any]:
     """One shard from plain values to plain values: what another machine is asked for."""
-    worker = Worker(Plan.from_plain(plan))
+    worker = Worker(Plan.from_plain(plan), Limits(**limits))
     try:
-        return worker.run(shard, lambda n: None, threading.Event()).to_plain()
+        found = worker.run(shard, lambda n: None, threading.Event())
+        return vars(found) if isinstance(found, Lost) else found.to_plain()
     finally:
         worker.close()
+
+
+def from_plain(plain: Mapping[str, Any]) -> Outcome | Lost:
+    """Read what :func:`run_shard` returned."""
+    return Outcome.from_plain(plain) if "tally" in plain else Lost(**plain)
 
 
 def processors() -> int:

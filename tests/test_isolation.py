@@ -241,3 +241,15 @@ def test_a_users_traceback_is_recorded_on_request(tmp_path):
         (row,) = results.load(tmp_path / "r.json").rows
         assert row.verdicts == ("crashed",)
         assert any("Traceback" in note for note in row.notes) is expected
+
+
+def test_a_second_implementation_that_dies_costs_its_own_standard_alone(tmp_path):
+    (tmp_path / "cases.yaml").write_text(CASES)
+    words = ["run", str(tmp_path / "cases.yaml"), "-k", "first", "--provider", "exact", "-q"]
+    words += ["--second", f"python:{USERS}:segfaults", "--output", str(tmp_path / "r.json")]
+    done = CliRunner().invoke(group, words, standalone_mode=False)
+    assert done.return_value == 0, done.output
+    (row,) = results.load(tmp_path / "r.json").rows
+    assert row.verdicts == ("pass",)
+    (note,) = (note for note in row.notes if note.startswith("no cann-ratio: python:"))
+    assert note.endswith("segfaults: died of SIGSEGV (Segmentation fault)")

@@ -9,22 +9,26 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from users import FATAL
 
 from lsbench import accuracy, cli, results, sweep
 from lsbench.errors import ProviderError, ResultsError, UsageError
-from lsbench.formats import BF16, FP16
+from lsbench.formats import BF16, FP16, FP32
 from lsbench.gates import GateRule
 from lsbench.parts import KEY, Part, merge, parts_of
 from lsbench.plan import CHUNK, Plan
-from lsbench.providers import registry
+from lsbench.providers import processes, registry
 from lsbench.providers.base import Prepared, Provider
+from lsbench.providers.isolation import Limits
 from lsbench.providers.kernels import log_sigmoid_backward
 from lsbench.records import Options
 
+USERS = Path(__file__).with_name("users.py")
 RANDOM = Plan("random", "bf16", "ascend", Options(), count=5 * CHUNK - 77, shard=CHUNK)
 
 
@@ -274,11 +278,82 @@ def test_one_wrong_binade_is_found_by_its_table_and_gate(planted):
     assert wrong == [0x4049 >> (BF16.p - 1)]
 
 
-def test_a_failing_provider_ends_the_sweep_after_a_checkpoint(planted):
-    kept = []
-    with pytest.raises(ProviderError, match="out of luck"):
-        swept(replace(RANDOM, provider="failing"), threads=1, checkpoint=kept.append)
-    assert kept[-1].rows[0].accuracy.elements == 2 * CHUNK
+def test_a_provider_that_only_fails_is_given_up_and_what_is_done_is_kept(planted):
+    run = swept(replace(RANDOM, provider="failing", count=9 * CHUNK), threads=1)
+    (row,) = run.rows
+    assert (run.complete, run.exit_code) == (True, 3)
+    assert "crashed" in row.verdicts
+    assert row.reason == "3 of 9 shards lost, 7 left to do: shard 2: out of luck"
+    assert row.accuracy.elements == 2 * CHUNK
+
+
+FP32_PLAN = Plan("random", "fp32", f"python:{USERS}:good", Options(), count=5 * CHUNK, shard=CHUNK)
+
+
+def deadly(monkeypatch, function, shard=2):
+    """A sweep of a user's function that fails on one x, in the middle of one shard."""
+    g, x = (np.empty(CHUNK, np.uint32) for _ in range(2))
+    FP32_PLAN.open_space().fill(shard * CHUNK, g, x)
+    value = FP32.values(x)[CHUNK // 2]
+    assert np.isfinite(value)
+    monkeypatch.setenv(FATAL, str(value))
+    return replace(FP32_PLAN, provider=f"python:{USERS}:{function}")
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        ("segfaults_at", "died of SIGSEGV (Segmentation fault)"),
+        ("hangs_at", "no answer within 1 s, killed"),
+        ("raises_at", "raises_at: users.py:"),
+    ],
+)
+def test_what_kills_a_users_function_costs_one_shard(monkeypatch, tmp_path, function, reason):
+    """The others are counted, the lost one is named, and a resumption does it again."""
+    file, kept = tmp_path / "lost.json", []
+    plan, limits = deadly(monkeypatch, function), Limits(timeout=1.0)
+    begun = [Part.begin(plan, limits=limits)]
+    run = sweep.sweep(begun, threads=2, limits=limits, checkpoint=kept.append)
+    (row,) = run.rows
+    assert (run.complete, run.exit_code) == (True, 3)
+    assert "crashed" in row.verdicts
+    assert row.reason.startswith(f"1 of 5 shards lost, 1 left to do: shard 2: {reason}")
+    assert row.accuracy.elements == 4 * CHUNK
+    assert any(document.rows[0].accuracy.elements == 4 * CHUNK for document in kept)
+    results.save(run, file)
+    monkeypatch.setenv(FATAL, "nan")
+    again = sweep.sweep(parts_of(results.load(file), str(file)), threads=1)
+    assert (again.exit_code, again.rows[0].accuracy.elements) == (0, 5 * CHUNK)
+    assert totals(again) == totals(swept(replace(plan, provider=FP32_PLAN.provider)))
+
+
+def test_a_function_that_dies_before_it_computes_is_a_row(tmp_path):
+    (tmp_path / "dead.py").write_text("import os\nos.abort()\n")
+    plan = replace(FP32_PLAN, provider=f"python:{tmp_path / 'dead.py'}:f")
+    run = sweep.sweep([Part.begin(plan), Part.begin(replace(RANDOM, provider="exact"))])
+    assert [row.verdicts for row in run.rows] == [("crashed",), ("pass",)]
+    assert run.rows[0].reason == "died of SIGABRT (Aborted)"
+    assert run.exit_code == 3
+
+
+def test_the_command_isolates_a_users_function_and_says_how_to_go_on(monkeypatch, tmp_path):
+    """In this process the function would take the test with it."""
+    plan, file = deadly(monkeypatch, "segfaults_at"), tmp_path / "lost.json"
+    words = ["--space", "random", "--dtype", "fp32", "--provider", plan.provider]
+    done = lsbench(*words, "--count", plan.count, "--output", file, "-q")
+    assert done.return_value == 3, done.output
+    assert f"try them again with lsbench sweep --resume {file}" in done.output
+    monkeypatch.setenv(FATAL, "nan")
+    done = lsbench("--resume", file, "-q")
+    assert done.return_value == 0, done.output
+    assert results.load(file).rows[0].accuracy.elements == plan.count
+
+
+def test_children_of_a_sweep_share_the_memory_that_is_free():
+    whole, half = Limits().among(1), Limits().among(2)
+    assert whole.memory is None
+    assert half.memory is None or 0 < half.memory < processes.limit(None)
+    assert Limits(memory=7).among(2).memory == 7
 
 
 def test_what_a_provider_refuses_is_a_row_of_its_own():

@@ -82,3 +82,23 @@ class Holder:
 
 
 not_a_function = 3
+
+
+FATAL = "LSBENCH_TEST_FATAL"
+"""Environment variable: the x on which the functions below fail."""
+
+
+def _fatal(self):
+    return (self == self.dtype.type(os.environ[FATAL])).any()
+
+
+def segfaults_at(grad_output, self):
+    return segfaults(grad_output, self) if _fatal(self) else good(grad_output, self)
+
+
+def hangs_at(grad_output, self):
+    return hangs(grad_output, self) if _fatal(self) else good(grad_output, self)
+
+
+def raises_at(grad_output, self):
+    return raises(grad_output, self) if _fatal(self) else good(grad_output, self)

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lsbench.cli.limits import limit_options
 from lsbench.formats import FORMATS
 from lsbench.rounding import DETERMINISTIC
 
 if TYPE_CHECKING:
     from lsbench.explain import Explanation
+    from lsbench.providers.isolation import Limits
     from lsbench.records import Value
     from lsbench.steps import Trace
 
@@ -33,8 +35,7 @@ if TYPE_CHECKING:
 @click.option(
     "--rounding", type=click.Choice([mode.value for mode in DETERMINISTIC]), default="rne"
 )
-@click.option("--isolate/--no-isolate", default=None, help="Providers in a child process.")
-@click.option("--timeout", type=click.FloatRange(0.1), default=60.0, help="Of an isolated call.")
+@limit_options
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 def command(
     g_text: str,
@@ -43,8 +44,7 @@ def command(
     providers: tuple[str, ...],
     arithmetics: tuple[str, ...],
     rounding: str,
-    isolate: bool | None,
-    timeout: float,
+    limits: Limits,
     form: str,
 ) -> None:
     """Explain one pair: the exact value, each provider's error, each formula's every step.
@@ -60,7 +60,7 @@ def command(
     fmt = FORMATS[dtype]
     names = arithmetics or tuple(dict.fromkeys(("fp32", dtype)))
     g_bits, x_bits = value_of(fmt, g_text), value_of(fmt, x_text)
-    with opened(providers or ("exact", "fast"), isolated=isolate, timeout=timeout) as asked:
+    with opened(providers or ("exact", "fast"), limits) as asked:
         told = explain(
             fmt,
             g_bits,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lsbench.cli.limits import limit_options
 from lsbench.cli.reports import Reports, Share, conclude, report_options
 from lsbench.errors import SelectionError, UsageError
 from lsbench.formats import FORMATS
@@ -18,6 +19,7 @@ from lsbench.rounding import Rounding
 
 if TYPE_CHECKING:
     from lsbench.providers.base import Provider
+    from lsbench.providers.isolation import Limits
     from lsbench.records import Run
     from lsbench.runner import Selection
 
@@ -50,16 +52,7 @@ KINDS = click.Choice(["table", "json", "markdown"])
 @click.option(
     "--budget", type=click.FloatRange(0.01, 3600), default=0.25, help="Seconds to time a row."
 )
-@click.option("--isolate/--no-isolate", default=None, help="Providers in a child process.")
-@click.option(
-    "--timeout", type=click.FloatRange(0.1), default=60.0, help="Of an isolated call, in s."
-)
-@click.option(
-    "--memory",
-    type=click.IntRange(16),
-    metavar="MIB",
-    help="Of an isolated provider [4/5 of free].",
-)
+@limit_options
 @click.option("--traceback", is_flag=True, help="Record the traceback of a provider that raises.")
 @click.option(
     "--gate", "written", multiple=True, metavar="FIGURE<=NUMBER", help="A gate more; repeatable."
@@ -97,9 +90,7 @@ def command(
     no_throughput: bool,
     no_determinism: bool,
     budget: float,
-    isolate: bool | None,
-    timeout: float,
-    memory: int | None,
+    limits: Limits,
     traceback: bool,
     written: tuple[str, ...],
     allow_unused: bool,
@@ -147,10 +138,8 @@ def command(
         fresh_process=fresh_process,
         throughput=not no_throughput,
         budget=budget,
-        isolate=isolate,
-        timeout=timeout,
-        memory=None if memory is None else memory << 20,
-        second=None if second is None else _available(second),
+        limits=limits,
+        second=None if second is None else _available(second, limits),
         words=_words({**options, "reference": named, "second": second}),
         tracebacks=traceback,
     )
@@ -168,6 +157,8 @@ def command(
             observer=bar,
             checkpoint=lambda document: results.save(document, path),
         )
+    if settings.second is not None:
+        settings.second.close()
     judged_by = [selection.case.gates for selection in selections]
     if inject_slowdown or inject_ulp:
         run = settle.judge_again(inject.plant(run, inject_slowdown, inject_ulp), judged_by)
@@ -180,11 +171,11 @@ def command(
     return conclude(run.verdict, run.exit_code)
 
 
-def _available(name: str) -> Provider:
+def _available(name: str, limits: Limits) -> Provider:
     """The provider of that name; raises UsageError where it is unknown or cannot run here."""
-    from lsbench.providers.registry import resolve
+    from lsbench.providers.isolation import open_provider
 
-    provider = resolve(name)
+    provider = open_provider(name, limits)
     reason = provider.unavailable()
     if reason is not None:
         raise UsageError(f"--second {name}: {reason}")

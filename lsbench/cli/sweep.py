@@ -9,10 +9,11 @@ import signal
 import sys
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
+from lsbench.cli.limits import limit_options
 from lsbench.cli.reports import Reports, conclude, report_options
 from lsbench.errors import UsageError
 from lsbench.formats import FORMATS
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from lsbench.gates import GateRule
     from lsbench.parts import Part
     from lsbench.plan import Plan
+    from lsbench.providers.isolation import Limits
     from lsbench.records import Options, Run
 
     _Number = click.ParamType[int]
@@ -94,6 +96,7 @@ class Count(_Number):
 @click.option("--shard", "part", default="1/1", metavar="I/N", help="Only part I of N.")
 @click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster of that scheduler.")
 @click.option("--resume", type=click.Path(path_type=Path), help="Continue the sweep in this file.")
+@limit_options
 @click.option("--gate", "rules", multiple=True, metavar="RULE", help="As max_ulp<=1; repeatable.")
 @click.option("--output", type=click.Path(path_type=Path), help="Results file.")
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table")
@@ -117,6 +120,7 @@ def command(
     part: str,
     dask: str | None,
     resume: Path | None,
+    limits: Limits,
     rules: tuple[str, ...],
     output: Path | None,
     form: str,
@@ -166,13 +170,14 @@ def command(
             _layouts(layouts),
             reference,
         )
-        parts = [Part.begin(plan, _part(part)) for plan in plans]
+        parts = [Part.begin(plan, _part(part), limits) for plan in plans]
         path = output or _path(space, dtypes, part)
     bounds = [gates.parse(rule) for rule in rules]
     results.check_writable(path)
     reports.check()
     signal.signal(signal.SIGTERM, _interrupt)
-    run = _sweep(parts, threads, dask, bounds, path, quiet=quiet or form != "table")
+    quietly = quiet or form != "table"
+    run = _sweep(parts, threads, dask, bounds, path, limits, quiet=quietly)
     run = settle(run, [bounds] * len(run.rows))
     results.save(run, path)
     _print(run, form, quiet, path)
@@ -242,6 +247,7 @@ def _sweep(
     dask: str | None,
     rules: list[GateRule],
     path: Path,
+    limits: Limits,
     *,
     quiet: bool,
 ) -> Run:
@@ -257,6 +263,7 @@ def _sweep(
             command=shlex.join(["lsbench", *sys.argv[1:]]),
             observer=rate,
             checkpoint=lambda run: results.save(run, path),
+            limits=limits,
         )
 
 
@@ -267,6 +274,7 @@ def _interrupt(number: int, frame: object) -> None:
 
 def _print(run: Run, form: str, quiet: bool, path: Path) -> None:
     from lsbench import results
+    from lsbench.parts import KEY
     from lsbench.report.console import console
     from lsbench.report.sweep import print_sweep
 
@@ -277,3 +285,5 @@ def _print(run: Run, form: str, quiet: bool, path: Path) -> None:
     click.echo(f"results: {path}")
     if not run.complete:
         click.echo(f"interrupted: go on with lsbench sweep --resume {path}")
+    elif any(part["lost"] for part in cast(list[dict[str, object]], run.extra[KEY])):
+        click.echo(f"shards were lost: try them again with lsbench sweep --resume {path}")

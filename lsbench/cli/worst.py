@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lsbench.cli.limits import limit_options
 from lsbench.formats import FORMATS
 from lsbench.rounding import DETERMINISTIC
 
 if TYPE_CHECKING:
+    from lsbench.providers.isolation import Limits
     from lsbench.worst import Found
 
     _Seconds = click.ParamType[float]
@@ -49,8 +51,7 @@ class Seconds(_Seconds):
 @click.option(
     "--rounding", type=click.Choice([mode.value for mode in DETERMINISTIC]), default="rne"
 )
-@click.option("--isolate/--no-isolate", default=None, help="The provider in a child process.")
-@click.option("--timeout", type=click.FloatRange(0.1), default=60.0, help="Of an isolated call.")
+@limit_options
 @click.option("--output", type=click.Path(path_type=Path), help="Case file [worst-DTYPE.yaml].")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
@@ -62,8 +63,7 @@ def command(
     seed: int,
     arithmetic: str,
     rounding: str,
-    isolate: bool | None,
-    timeout: float,
+    limits: Limits,
     output: Path | None,
     form: str,
     quiet: bool,
@@ -81,7 +81,7 @@ def command(
 
     path = output or Path(f"worst-{dtype}.yaml")
     files.check_writable(path)
-    with opened([name], isolated=isolate, timeout=timeout) as (provider,):
+    with opened([name], limits) as (provider,):
         found = worst.search(
             provider,
             FORMATS[dtype],

@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lsbench.errors import ProviderError
@@ -44,26 +45,44 @@ def isolate(provider: Provider, *, timeout: float = 60.0, memory: int | None = N
     return provider.confined(timeout, memory) or IsolatedProvider(provider, timeout, memory)
 
 
-@contextlib.contextmanager
-def opened(
-    names: Iterable[str],
-    *,
-    isolated: bool | None = None,
-    timeout: float = 60.0,
-    memory: int | None = None,
-) -> Iterator[list[Provider]]:
-    """Providers by name, isolated if asked (None: as each prefers), closed at the end.
+@dataclass(frozen=True)
+class Limits:
+    """Whether providers get child processes, and what each may take there."""
+
+    isolate: bool | None = None
+    """None: as the provider prefers."""
+    timeout: float = 60.0
+    """Seconds for each call of a provider."""
+    memory: int | None = None
+    """Bytes; None: a share of what is free."""
+
+    def among(self, count: int) -> Limits:
+        """Limits for each of several at once, which share what is free."""
+        if self.memory is not None or count < 2:
+            return self
+        return replace(self, memory=limit(None) // count or None)
+
+
+def open_provider(name: str, limits: Limits | None = None) -> Provider:
+    """The provider of a name, in a child process where it prefers that or ``limits`` say so.
 
     Raises UsageError for a name nobody knows. One that is unavailable stays as it is.
     """
+    limits = limits or Limits()
+    provider = resolve(name)
+    wanted = provider.isolated if limits.isolate is None else limits.isolate
+    if not wanted or provider.unavailable() is not None:
+        return provider
+    return isolate(provider, timeout=limits.timeout, memory=limits.memory)
+
+
+@contextlib.contextmanager
+def opened(names: Iterable[str], limits: Limits | None = None) -> Iterator[list[Provider]]:
+    """Providers by name as :func:`open_provider` gives them, closed at the end."""
     providers: list[Provider] = []
     try:
         for name in names:
-            provider = resolve(name)
-            wanted = provider.isolated if isolated is None else isolated
-            if wanted and provider.unavailable() is None:
-                provider = isolate(provider, timeout=timeout, memory=memory)
-            providers.append(provider)
+            providers.append(open_provider(name, limits))
         yield providers
     finally:
         for provider in providers:
