@@ -10,7 +10,6 @@ difference. Memory: one variant's tensors and result at a time.
 from __future__ import annotations
 
 import hashlib
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ import numpy as np
 
 from lsbench.errors import ProviderError
 from lsbench.formats import Bits, Format
+from lsbench.providers import processes
 from lsbench.providers.base import Array, Call, Provider
 from lsbench.records import Axis, Determinism, Difference, Value
 from lsbench.rounding import shortest_decimal
@@ -347,15 +347,12 @@ def _in_a_process(provider: Provider, call: Call) -> Array:
         np.savez(path, g=g, x=x)
         options = json.dumps(asdict(call.options))
         words = [sys.executable, "-P", "-c", _CHILD, path, provider.name, fmt.name, options]
-        try:
-            child = subprocess.run(
-                words, capture_output=True, text=True, check=False, timeout=PROCESS_SECONDS
-            )
-        except subprocess.TimeoutExpired:
-            raise ProviderError(f"a fresh process took more than {PROCESS_SECONDS} s") from None
-        if child.returncode:
-            last = (child.stderr.strip().splitlines() or ["no message"])[-1]
-            raise ProviderError(f"a fresh process ended with {child.returncode}: {last}")
+        done = processes.run(words, timeout=PROCESS_SECONDS, memory=processes.limit(None))
+        if done.killed:
+            raise ProviderError(f"a fresh process was {done.killed}")
+        if done.status:
+            last = (done.errors.strip().splitlines() or ["no message"])[-1]
+            raise ProviderError(f"a fresh process {processes.how_it_ended(done.status)}: {last}")
         return fmt.values(np.load(path + ".y.npy", allow_pickle=False))
 
 

@@ -12,7 +12,6 @@ and the device whose number is in LSBENCH_ACL_DEVICE (default: 0).
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -21,7 +20,7 @@ from pathlib import Path
 from lsbench import _acl
 from lsbench.errors import BuildError, ProviderError, UsageError
 from lsbench.operator import DEFAULT_PRODUCT, DataType, FirstPhase, Tensor, status_of
-from lsbench.providers import acl_library
+from lsbench.providers import acl_library, processes
 from lsbench.providers.acl_library import Session
 from lsbench.providers.acl_run import ORDER, AclRun
 from lsbench.providers.base import Call, Prepared, Provider, follows
@@ -137,13 +136,12 @@ def _obstacle(paths: tuple[str, ...]) -> str | None:
 def _probed(paths: tuple[str, ...]) -> str | None:
     """Why a library does not work, found out by a process that it may take with it."""
     command = [sys.executable, "-P", "-m", __name__, *paths]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PROBE)
-    except subprocess.TimeoutExpired:
-        return f"{', '.join(paths)}: not initialised within {PROBE:g} s"
-    if done.returncode != 0:
-        return f"{', '.join(paths)}: a process that loads it {how_it_ended(done.returncode)}"
-    return done.stdout.strip() or None
+    done = processes.run(command, timeout=PROBE, memory=processes.limit(None), output=True)
+    if done.killed:
+        return f"{', '.join(paths)}: a process that loads it was {done.killed}"
+    if done.status:
+        return f"{', '.join(paths)}: a process that loads it {how_it_ended(done.status)}"
+    return done.output.strip() or None
 
 
 def _itemsize(dtype: DataType) -> int:

@@ -11,18 +11,17 @@ is a failure, and the last line of standard error its reason.
 
 from __future__ import annotations
 
-import contextlib
 import shlex
 import shutil
-import subprocess
 import tempfile
 import time
 from pathlib import Path
 
 from lsbench import dumps
 from lsbench.errors import ProviderError, TensorError, UsageError
+from lsbench.providers import processes
 from lsbench.providers.base import Call, Prepared, Provider, follows
-from lsbench.providers.processes import TICK, Tail, how_it_ended, kill_group, limit, overstepped
+from lsbench.providers.processes import how_it_ended, limit
 
 PATHS = ("grad_output", "self", "grad_input")
 TIMEOUT = 60.0
@@ -102,38 +101,13 @@ class _CommandRun(Prepared):
         """Run the command; ProviderError for its failure, its timeout, or its hunger."""
         self._paths["grad_input"].unlink(missing_ok=True)
         try:
-            child = subprocess.Popen(
-                self._words,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
+            done = processes.run(self._words, timeout=self._timeout, memory=self._memory)
         except OSError as error:
             raise ProviderError(f"cannot run {self._words[0]}: {error.strerror}") from None
-        said = Tail(child.stderr)
-        try:
-            reason = self._wait(child)
-        finally:
-            kill_group(child.pid)
-            child.wait()
-            text = said.text()
-        if reason:
-            raise ProviderError(reason, details=text)
-        if child.returncode:
-            raise ProviderError(_failed(child.returncode, text), details=text)
-
-    def _wait(self, child: subprocess.Popen[bytes]) -> str:
-        deadline = time.monotonic() + self._timeout
-        while True:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(TICK)
-                return ""
-            if time.monotonic() > deadline:
-                return f"not done within {self._timeout:g} s, killed"
-            reason = overstepped(child.pid, self._memory)
-            if reason:
-                return reason
+        if done.killed:
+            raise ProviderError(done.killed, details=done.errors)
+        if done.status:
+            raise ProviderError(_failed(done.status, done.errors), details=done.errors)
 
     def fetch(self) -> None:
         """Read the file that the command wrote; ProviderError ("contract") if it is none."""

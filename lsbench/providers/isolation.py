@@ -2,8 +2,8 @@
 
 One child serves all calls of a provider, so that a framework is imported once; after a death the
 next call starts another. The child leads a process group of its own, which is killed whole: after a
-timeout, when the memory limit is passed, and when the provider is closed; when this process dies,
-the child goes too.
+timeout, when the memory limit is passed, when the provider is closed, and when this process dies
+(:mod:`lsbench.providers.watchdog`).
 
 Memory is limited by what the group really holds (resident and private), looked at every
 fiftieth of a second: frameworks reserve address space far beyond that, which a limit on addresses
@@ -13,7 +13,6 @@ fiftieth of a second: frameworks reserve address space far beyond that, which a 
 from __future__ import annotations
 
 import contextlib
-import os
 import select
 import socket
 import subprocess
@@ -27,7 +26,7 @@ from lsbench.errors import ProviderError
 from lsbench.operator import FirstPhase, Tensor, status_of
 from lsbench.providers import channel
 from lsbench.providers.base import Call, Prepared, Provider
-from lsbench.providers.processes import TICK, Tail, how_it_ended, kill_group, limit, overstepped
+from lsbench.providers.processes import TICK, Tail, end, how_it_ended, limit, overstepped, start
 from lsbench.providers.registry import resolve
 from lsbench.providers.shared import Block, plain_tensor
 
@@ -272,13 +271,12 @@ class Worker:
         self._limit = limit(self._memory)
         command = [sys.executable, "-P", "-m", "lsbench.providers.worker"]
         with theirs:
-            self._child = subprocess.Popen(
-                [*command, str(theirs.fileno()), str(os.getpid())],
+            self._child = start(
+                [*command, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,
             )
         self._output = Tail(self._child.stdout)
         self._link = ours
@@ -334,6 +332,5 @@ class Worker:
         assert self._link is not None
         child, self._child = self._child, None
         self.generation += 1
-        kill_group(child.pid)
-        child.wait()
+        end(child)
         self._link.close()

@@ -1,13 +1,22 @@
-"""Child processes under watch: their output's tail, their memory, their end in words."""
+"""Child processes under watch: started, limited, ended whole, and how they ended in words."""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+
+from lsbench.providers import watchdog
 
 TICK = 0.02
 """Seconds between two looks at a child."""
@@ -38,10 +47,127 @@ class Tail:
         return self._last.decode(errors="replace")
 
 
-def kill_group(pid: int) -> None:
-    """Kill the process group that a child leads, whoever is left of it."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
+def start(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+    """Start a child that leads a process group, which ends with this process whatever happens.
+
+    ``options`` are those of Popen. Raises OSError as it does. :func:`end` is to be called.
+    """
+    guard = _guard(os.getpid())
+    child = subprocess.Popen(command, start_new_session=True, **options)
+    guard.hold(child.pid)
+    return child
+
+
+def end(child: subprocess.Popen[bytes]) -> None:
+    """Kill whatever is left of a child's group and wait for the child."""
+    watchdog.kill_tree(child.pid, reaped=child.returncode is not None)
+    _guard(os.getpid()).let_go(child.pid)
+    child.wait()
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A process that is over."""
+
+    status: int
+    """Its return code; negative for a signal."""
+    killed: str
+    """Why it was killed at a limit, or nothing."""
+    output: str
+    """The last of its standard output, where that was asked for."""
+    errors: str
+    """The last of its standard error."""
+
+
+def run(command: Sequence[str], *, timeout: float, memory: int = 0, output: bool = False) -> Ended:
+    """Run a process to its end, or to a limit: ``timeout`` in seconds, ``memory`` in bytes or 0.
+
+    What it started and left behind is ended with it. Raises OSError where it cannot be started.
+    """
+    child = start(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE if output else subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    tails = [Tail(stream) for stream in (child.stdout, child.stderr) if stream is not None]
+    try:
+        killed = _wait(child, timeout, memory)
+    finally:
+        end(child)
+    texts = [tail.text() for tail in tails]
+    return Ended(child.returncode, killed, texts[0] if output else "", texts[-1])
+
+
+def _wait(child: subprocess.Popen[bytes], timeout: float, memory: int) -> str:
+    deadline = time.monotonic() + timeout
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(TICK)
+            return ""
+        if time.monotonic() > deadline:
+            return f"not done within {timeout:g} s, killed"
+        reason = overstepped(child.pid, memory)
+        if reason:
+            return reason
+
+
+class _Guard:
+    """This process's watchdog (:mod:`lsbench.providers.watchdog`), which is told of its children.
+
+    One that was killed is replaced when there is something to tell.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: set[int] = set()
+        self._open()
+        atexit.register(self.close)
+
+    def _open(self) -> None:
+        self._watchdog = subprocess.Popen(
+            [sys.executable, "-I", "-S", watchdog.__file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def hold(self, pid: int) -> None:
+        """End that child's group when this process is gone."""
+        with self._lock:
+            self._held.add(pid)
+            self._tell(f"+{pid}\n")
+
+    def let_go(self, pid: int) -> None:
+        """That child is over."""
+        with self._lock:
+            self._held.discard(pid)
+            self._tell(f"-{pid}\n")
+
+    def _tell(self, line: str) -> None:
+        try:
+            self._write(line)
+        except BrokenPipeError:
+            self._watchdog.wait()
+            self._open()
+            self._write("".join(f"+{pid}\n" for pid in sorted(self._held)))
+
+    def _write(self, lines: str) -> None:
+        assert self._watchdog.stdin is not None
+        self._watchdog.stdin.write(lines.encode())
+        self._watchdog.stdin.flush()
+
+    def close(self) -> None:
+        """Let the watchdog go, and with it whoever was not ended."""
+        with contextlib.suppress(BrokenPipeError):
+            self._watchdog.communicate()
+
+
+@cache
+def _guard(process: int) -> _Guard:
+    # A process that was forked is another one: it needs its own.
+    return _Guard()
 
 
 def how_it_ended(status: int | None) -> str:
@@ -78,27 +204,13 @@ def overstepped(pid: int, allowed: int) -> str:
 def private_memory(pid: int) -> int:
     """Bytes that a process and its descendants hold alone; 0 where the system does not tell."""
     total = 0
-    for one in (pid, *_descendants(pid)):
+    for one in (pid, *watchdog.descendants(pid)):
         try:
             _, resident, shared_pages = Path(f"/proc/{one}/statm").read_text().split()[:3]
         except (OSError, ValueError):
             continue
         total += int(resident) - int(shared_pages)
     return total * os.sysconf("SC_PAGE_SIZE")
-
-
-def _descendants(pid: int) -> list[int]:
-    found: list[int] = []
-    waiting = [pid]
-    while waiting:
-        one = waiting.pop()
-        try:
-            children = Path(f"/proc/{one}/task/{one}/children").read_text().split()
-        except OSError:
-            continue
-        found += map(int, children)
-        waiting += map(int, children)
-    return found
 
 
 def _free_memory() -> int:

@@ -1,17 +1,15 @@
 """The child's side of isolation: one provider, served over a socket until it closes.
 
-Started as ``python -P -m lsbench.providers.worker DESCRIPTOR PARENT``; loads nothing but the
+Started as ``python -P -m lsbench.providers.worker DESCRIPTOR``; loads nothing but the
 provider that it is told to.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import faulthandler
 import os
 import resource
-import signal
 import socket
 import sys
 from collections.abc import Callable
@@ -23,25 +21,14 @@ from lsbench.providers.base import Call, Prepared, Provider
 from lsbench.providers.extras import first_line
 from lsbench.providers.registry import resolve
 
-_PR_SET_PDEATHSIG = 1
 
-
-def main(descriptor: int, parent: int) -> None:
+def main(descriptor: int) -> None:
     """Serve requests until the parent closes the socket or is gone."""
-    _die_with(parent)
+    # Where memory runs out on Linux, the child is to be chosen and not the run.
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
     faulthandler.enable()
     serve(socket.socket(fileno=descriptor))
-
-
-def _die_with(parent: int) -> None:
-    # A child that hangs would outlive a parent that was killed, and hold its processors.
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        # Where memory runs out, the child is to be chosen and not the run.
-        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-            file.write("1000")
-    if os.getppid() != parent:
-        sys.exit("the parent is gone")
 
 
 def serve(link: socket.socket) -> None:
@@ -148,4 +135,4 @@ class _Held:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[1]))
