@@ -10,16 +10,17 @@ the same.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from lsbench.builds import Remote, last_line
 from lsbench.errors import ProviderError
 from lsbench.load import Load, prepare
+from lsbench.providers import processes
 from lsbench.providers.base import Prepared
+from lsbench.providers.isolation import START, Limits
 from lsbench.records import Ratio, Throughput
 from lsbench.rotation import Sets
 from lsbench.statistics import Change, Comparison, half_width, judge, ratio
@@ -55,6 +56,17 @@ class Contest:
     rivals: tuple[Rival, ...]
 
 
+@dataclass(frozen=True)
+class NotRun:
+    """A load that a contestant failed on."""
+
+    title: str
+    names: tuple[str, ...]
+    verdict: str
+    reason: str
+    """One line that names the contestant."""
+
+
 def contest(
     names: Sequence[str],
     load: Load,
@@ -62,12 +74,15 @@ def contest(
     *,
     tolerance: float = 0.05,
     confirm: bool = True,
+    limits: Limits | None = None,
 ) -> Contest:
     """Measure contestants interleaved and judge the ratios of their times to the first one's.
 
-    Raises UsageError for an unknown name, ProviderError for a contestant that cannot run.
+    Contestants are isolated as ``limits`` say. Raises UsageError for an unknown name, ProviderError
+    for a contestant that cannot run or fails.
     """
-    measured = _measure(names, load, replace(plan, least=max(plan.least, LEAST_BLOCKS)))
+    limits = (limits or Limits()).among(len(names))
+    measured = _measure(names, load, replace(plan, least=max(plan.least, LEAST_BLOCKS)), limits)
     arms = measured.arms
     floor = half_width(measured.noise)
     rivals = []
@@ -79,27 +94,32 @@ def contest(
             comparison = replace(comparison, change=Change.INCONCLUSIVE)
         confirmed = None
         if confirm and comparison.change in MIRRORED:
-            again = _again(name, names[0], load, plan, tolerance)
+            again = _again(name, names[0], load, plan, tolerance, limits)
             confirmed = again is comparison.change
         rivals.append(Rival(name, comparison, confirmed))
     elements = load.call.self.size
     return Contest(load.title(), tuple(names), elements, measured, floor, tuple(rivals))
 
 
-def _measure(names: Sequence[str], load: Load, plan: Plan) -> Throughput:
+def _measure(names: Sequence[str], load: Load, plan: Plan, limits: Limits) -> Throughput:
     sets = load.sets()
     with ExitStack() as held:
         arms = []
         for name in names:
-            arms.append((name, _contestant(name, load, sets)))
+            arms.append((name, _contestant(name, load, sets, limits)))
             held.callback(arms[-1][1].close)
         return measure_arms(arms, sets, plan)
 
 
-def _contestant(name: str, load: Load, sets: Sets) -> Prepared:
+def _contestant(name: str, load: Load, sets: Sets, limits: Limits | None = None) -> Prepared:
     provider, _, interpreter = name.partition("@")
-    return Remote(interpreter, provider, load) if interpreter else prepare(name, load, sets)
+    if interpreter:
+        return Remote(interpreter, provider, load, limits)
+    return prepare(name, load, sets, limits)
 
+
+CONFIRMATION = 3
+"""Times its budget and its starts that the run which confirms may take."""
 
 MIRRORED = {Change.FASTER: Change.SLOWER, Change.SLOWER: Change.FASTER}
 
@@ -107,25 +127,29 @@ _AGAIN = """
 import json, sys
 from lsbench.bench import contest
 from lsbench.load import Load
+from lsbench.providers.isolation import Limits
 from lsbench.throughput import Plan
-names, load, budget, seed, tolerance = json.loads(sys.argv[1])
-plan = Plan(budget=budget, seed=seed)
-found = contest(names, Load(**load), plan, tolerance=tolerance, confirm=False)
+names, load, budget, seed, tolerance, limits = json.loads(sys.argv[1])
+plan, limits = Plan(budget=budget, seed=seed), Limits(**limits)
+found = contest(names, Load(**load), plan, tolerance=tolerance, confirm=False, limits=limits)
 print(found.rivals[0].comparison.change)
 """
 
 
-def _again(first: str, second: str, load: Load, plan: Plan, tolerance: float) -> Change:
+def _again(
+    first: str, second: str, load: Load, plan: Plan, tolerance: float, limits: Limits
+) -> Change:
     """The contest in a fresh process with the order reversed, as a change of the first."""
-    words = json.dumps([[first, second], load.words(), plan.budget, plan.seed + 1, tolerance])
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", _AGAIN, words], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise ProviderError(
-            f"the run that confirms ended with {done.returncode}: {last_line(done.stderr)}"
-        )
-    change = Change(last_line(done.stdout))
+    names, seed = [first, second], plan.seed + 1
+    words = json.dumps([names, load.words(), plan.budget, seed, tolerance, asdict(limits)])
+    command = [sys.executable, "-P", "-c", _AGAIN, words]
+    # It holds its contestants to the limits itself; what it takes to start them is on top.
+    longest = CONFIRMATION * (plan.budget + START + limits.timeout)
+    done = processes.run(command, timeout=longest, output=True)
+    if done.killed or done.status:
+        why = done.killed or f"{processes.how_it_ended(done.status)}: {last_line(done.errors)}"
+        raise ProviderError(f"the run that confirms {why}")
+    change = Change(last_line(done.output))
     return MIRRORED.get(change, change)
 
 

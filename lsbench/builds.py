@@ -6,13 +6,18 @@ sample after the other over a pipe; the time of the pipe is in no figure.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import queue
 import subprocess
-import tempfile
+import threading
+import time
 
 from lsbench.errors import ProviderError
 from lsbench.load import Load
+from lsbench.providers import processes
 from lsbench.providers.base import Prepared
+from lsbench.providers.isolation import START, Limits
 
 _WORKER = """
 import json, sys
@@ -27,48 +32,83 @@ for line in sys.stdin:
 
 
 class Remote(Prepared):
-    """A computation in another interpreter's process, which times itself."""
+    """A computation in another interpreter's process, which times itself.
 
-    def __init__(self, interpreter: str, name: str, load: Load) -> None:
+    An answer that takes longer than the limits allow, or too much memory, ends the process.
+    """
+
+    def __init__(
+        self, interpreter: str, name: str, load: Load, limits: Limits | None = None
+    ) -> None:
         words = json.dumps([name, load.words()])
         self._name = f"{name}@{interpreter}"
-        # A file, not a pipe: what nobody reads must not stop the worker.
-        self._errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115
+        limits = limits or Limits()
+        self._timeout, self._memory = limits.timeout, processes.limit(limits.memory)
         try:
-            self._worker = subprocess.Popen(
+            self._worker = processes.start(
                 [interpreter, "-P", "-c", _WORKER, words],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=self._errors,
-                text=True,
+                stderr=subprocess.PIPE,
             )
         except OSError as error:
             raise ProviderError(f"{self._name}: cannot be started: {error.strerror}") from None
-        self._read()
+        self._errors = processes.Tail(self._worker.stderr)
+        self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        threading.Thread(target=self._listen, daemon=True).start()
+        try:
+            self._read(max(START, self._timeout))
+        except BaseException:
+            self.close()
+            raise
 
-    def _read(self) -> object:
+    def _listen(self) -> None:
         assert self._worker.stdout is not None
-        line = self._worker.stdout.readline()
+        with self._worker.stdout as lines:
+            for line in lines:
+                self._lines.put(line)
+        self._lines.put(b"")
+
+    def _read(self, timeout: float) -> object:
+        line = self._next(timeout)
         if not line:
             self._worker.wait()
-            self._errors.seek(0)
-            text = last_line(self._errors.read())
-            raise ProviderError(f"{self._name}: the worker ended: {text}")
+            raise ProviderError(f"{self._name}: {self._ended()}")
         try:
             return json.loads(line)
         except ValueError:
+            said = line.decode(errors="replace").strip()
             raise ProviderError(
-                f"{self._name}: the worker printed {line.strip()!r}, expected a time"
+                f"{self._name}: the worker printed {said!r}, expected a time"
             ) from None
+
+    def _next(self, timeout: float) -> bytes:
+        """The next line, or nothing at the worker's end; the worker is held to its limits."""
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                return self._lines.get(timeout=processes.TICK)
+            except queue.Empty:
+                reason = processes.overstepped(self._worker.pid, self._memory)
+                if time.monotonic() > deadline:
+                    reason = f"no answer within {timeout:g} s, killed"
+            if reason:
+                processes.end(self._worker)
+                raise ProviderError(f"{self._name}: {reason}")
+
+    def _ended(self) -> str:
+        if self._worker.returncode < 0:
+            return processes.how_it_ended(self._worker.returncode)
+        return f"the worker ended: {last_line(self._errors.text())}"
 
     def _ask(self, what: str, loops: int) -> float:
         assert self._worker.stdin is not None
         try:
-            self._worker.stdin.write(json.dumps([what, loops]) + "\n")
+            self._worker.stdin.write(json.dumps([what, loops]).encode() + b"\n")
             self._worker.stdin.flush()
         except BrokenPipeError:
             pass  # what the worker said last is read below
-        return float(str(self._read()))
+        return float(str(self._read(self._timeout)))
 
     def run(self) -> None:
         """Compute once, over there."""
@@ -84,8 +124,10 @@ class Remote(Prepared):
 
     def close(self) -> None:
         """End the worker."""
-        self._worker.communicate()
-        self._errors.close()
+        processes.end(self._worker)
+        assert self._worker.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._worker.stdin.close()
 
 
 def last_line(text: str) -> str:

@@ -21,7 +21,7 @@ import numpy as np
 from lsbench.errors import ProviderError
 from lsbench.formats import Bits, Format
 from lsbench.providers import processes
-from lsbench.providers.base import Array, Call, Provider
+from lsbench.providers.base import Array, Call, Provider, compute_once
 from lsbench.records import Axis, Determinism, Difference, Value
 from lsbench.rounding import shortest_decimal
 
@@ -116,12 +116,7 @@ def compute(provider: Provider, call: Call) -> Array:
     reason = provider.refuse(call)
     if reason is not None:
         raise ProviderError(reason)
-    prepared = provider.prepare(call)
-    try:
-        prepared.run()
-        prepared.fetch()
-    finally:
-        prepared.close()
+    compute_once(provider, call)
     return call.grad_input
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from lsbench import exact
 from lsbench.errors import ProviderError, UsageError
 from lsbench.formats import Format
-from lsbench.providers.base import Call, Provider
+from lsbench.providers.base import Call, Provider, compute_once
+from lsbench.providers.extras import first_line
 from lsbench.records import Options, Value
 from lsbench.rounding import Rounding, shortest_decimal
 from lsbench.spaces import parse_value
@@ -151,6 +152,9 @@ def _answer(
         body = _computed(provider, fmt, g_bits, x_bits, mode, PADDED)
     except ProviderError as error:
         return Answer(provider.name, "", None, None, False, str(error))
+    except Exception as error:
+        # A third party's provider may raise anything: its answer is lost, the others are not.
+        return Answer(provider.name, "", None, None, False, first_line(error))
     off = exact.ulp_error(fmt, g_bits, x_bits, alone[0])
     others = sorted({bits for bits in body if bits != alone[0]})
     note = ""
@@ -177,10 +181,5 @@ def _computed(
     reason = provider.refuse(call)
     if reason is not None:
         raise ProviderError(reason)
-    prepared = provider.prepare(call)
-    try:
-        prepared.run()
-        prepared.fetch()
-    finally:
-        prepared.close()
+    compute_once(provider, call)
     return [int(bits) for bits in fmt.pattern(y)]

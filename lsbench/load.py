@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -12,8 +14,8 @@ from lsbench import environment
 from lsbench.cases import load, tensors
 from lsbench.errors import ProviderError, UsageError
 from lsbench.formats import by_name
-from lsbench.providers.base import Call, Prepared
-from lsbench.providers.registry import resolve
+from lsbench.providers.base import Call, Prepared, Provider
+from lsbench.providers.isolation import Limits, open_provider
 from lsbench.records import Options
 from lsbench.rotation import Sets
 
@@ -88,10 +90,61 @@ class Load:
         return ", ".join([self.name, *words] if self.name else words)
 
 
-def prepare(name: str, load: Load, sets: Sets | None = None) -> Prepared:
-    """A provider made ready; UsageError for an unknown name, ProviderError if it cannot run."""
-    provider = resolve(name)
-    reason = provider.unavailable() or provider.refuse(load.call)
-    if reason is not None:
-        raise ProviderError(f"{name}: {reason}")
-    return (sets or load.sets()).prepare(provider.prepare)
+def prepare(
+    name: str, load: Load, sets: Sets | None = None, limits: Limits | None = None
+) -> Prepared:
+    """A provider made ready, isolated as ``limits`` say; closing the computation closes it too.
+
+    Raises UsageError for an unknown name, ProviderError, which names it, if it cannot run.
+    """
+    provider = open_provider(name, limits)
+    try:
+        with _named(name):
+            reason = provider.unavailable() or provider.refuse(load.call)
+            if reason is not None:
+                raise ProviderError(reason)
+            return _Owner(name, provider, (sets or load.sets()).prepare(provider.prepare))
+    except BaseException:
+        provider.close()
+        raise
+
+
+class _Owner(Prepared):
+    """A computation with its provider; its failures bear the provider's name."""
+
+    def __init__(self, name: str, provider: Provider, prepared: Prepared) -> None:
+        self._name, self._provider, self._prepared = name, provider, prepared
+
+    def run(self) -> None:
+        """Compute once."""
+        with _named(self._name):
+            self._prepared.run()
+
+    def fetch(self) -> None:
+        """Write the result into the call's grad_input."""
+        with _named(self._name):
+            self._prepared.fetch()
+
+    def time(self, loops: int) -> float:
+        """Seconds that ``loops`` runs take."""
+        with _named(self._name):
+            return self._prepared.time(loops)
+
+    def time_empty(self, loops: int) -> float:
+        """Seconds that ``loops`` calls of nothing take."""
+        with _named(self._name):
+            return self._prepared.time_empty(loops)
+
+    def close(self) -> None:
+        """Close both."""
+        self._prepared.close()
+        self._provider.close()
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    try:
+        yield
+    except ProviderError as error:
+        message = f"{name}: {error}"
+        raise ProviderError(message, verdict=error.verdict, details=error.details) from None

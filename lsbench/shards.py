@@ -18,11 +18,10 @@ import numpy as np
 
 from lsbench import reference
 from lsbench.binades import Binades
-from lsbench.errors import LsbenchError, ProviderError, UsageError
+from lsbench.errors import ProviderError, UsageError
 from lsbench.formats import Bits
 from lsbench.plan import CHUNK, TENSORS, Plan
-from lsbench.providers.base import Array, Call, Provider
-from lsbench.providers.extras import first_line
+from lsbench.providers.base import Array, Call, Provider, compute_once
 from lsbench.providers.isolation import Limits, open_provider
 from lsbench.reference import Audit, Judge
 from lsbench.tally import Tally
@@ -130,18 +129,7 @@ class Worker:
         for array, bits in ((call.grad_output, g), (call.self, x)):
             fmt.pattern(array)[...] = bits.reshape(array.shape)
         fmt.pattern(call.grad_input)[...] = fmt.nan_bits
-        try:
-            prepared = self._provider.prepare(call)
-            try:
-                prepared.run()
-                prepared.fetch()
-            finally:
-                prepared.close()
-        except LsbenchError:
-            raise
-        except Exception as error:
-            # A third party's provider may raise anything: its shard is lost, the others are not.
-            raise ProviderError(first_line(error)) from error
+        compute_once(self._provider, call)
         return g, x, np.ascontiguousarray(fmt.pattern(call.grad_input)).reshape(-1)
 
     def _call(self, n: int) -> Call:

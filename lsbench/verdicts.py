@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 import numpy as np
 
 from lsbench.formats import Format
-from lsbench.providers.base import Array, Call, Provider
+from lsbench.providers.base import Array, Call, Provider, compute_once
 from lsbench.records import VERDICTS, Accuracy, Determinism, Gate, Options, Throughput
 from lsbench.rounding import Rounding, round_fraction
 
@@ -111,15 +111,13 @@ def of_throughput(throughput: Iterable[Throughput]) -> set[str]:
 
 
 def compute(provider: Provider, fmt: Format, g: Array, x: Array, options: Options) -> Array:
-    """Run a provider once on fresh contiguous arrays and return what it computed."""
+    """Run a provider once on fresh contiguous arrays and return what it computed.
+
+    Raises ProviderError where it fails.
+    """
     y = fmt.values(np.full(g.shape, fmt.nan_bits, fmt.bits_dtype))
     call = Call(fmt, np.asarray(g, order="C"), np.asarray(x, order="C"), None, y, options)
-    prepared = provider.prepare(call)
-    try:
-        prepared.run()
-        prepared.fetch()
-    finally:
-        prepared.close()
+    compute_once(provider, call)
     return y
 
 

@@ -67,6 +67,8 @@ class Found:
     nonfinite: Element | None
     """The first pair with a NaN or an infinity where a number is right, or the reverse."""
     moved: Moved | None
+    failure: str = ""
+    """How the provider failed and ended the search early: what is here was found before."""
 
 
 def search(
@@ -81,7 +83,8 @@ def search(
 ) -> Found:
     """Search for ``budget`` seconds after the first batch, or for exactly ``rounds`` rounds.
 
-    Raises ProviderError where the provider is unavailable, refuses, or fails on a batch.
+    A provider that fails later than on the first batch ends the search with what was found. Raises
+    ProviderError where it is unavailable, refuses, or fails on the first batch.
     """
     options = options or Options()
     if Rounding(options.rounding) is Rounding.SR:
@@ -89,10 +92,16 @@ def search(
     reason = provider.unavailable()
     if reason is not None:
         raise ProviderError(reason)
-    hunt = _Hunt(provider, fmt, options)
-    began, done, pairs = time.monotonic(), 0, 0
+    hunt, version = _Hunt(provider, fmt, options), provider.version()
+    began, done, pairs, failure = time.monotonic(), 0, 0, ""
     for g, x in _batches(fmt, np.random.default_rng(seed), hunt):
-        hunt.take(g, x, check=done % _DETERMINISM_EVERY == 0)
+        try:
+            hunt.take(g, x, check=done % _DETERMINISM_EVERY == 0)
+        except ProviderError as error:
+            if done == 0:
+                raise
+            failure = f"failed in round {done + 1}: {error}"
+            break
         done, pairs = done + 1, pairs + g.size
         if done == 1:  # what the first call imports and compiles is no part of the search
             began = time.monotonic()
@@ -103,7 +112,7 @@ def search(
     worst, length = hunt.worst()
     return Found(
         provider=provider.name,
-        version=provider.version(),
+        version=version,
         dtype=fmt.name,
         seed=seed,
         rounds=done,
@@ -113,6 +122,7 @@ def search(
         length=length,
         nonfinite=hunt.nonfinite,
         moved=hunt.moved,
+        failure=failure,
     )
 
 
@@ -213,7 +223,10 @@ class _Hunt:
         for i in range(min(8, self.scores.size)):
             for length in LENGTHS:
                 g, x = (np.full(length, a[i], self.fmt.bits_dtype) for a in (self.g, self.x))
-                element = self._judged(g, x, self._compute(g, x))
+                try:
+                    element = self._judged(g, x, self._compute(g, x))
+                except ProviderError:
+                    continue  # it fails on this length; on the next one it may not
                 if element is None or element.ulp is None:
                     continue
                 if best is None or abs(element.ulp) > abs(best.ulp or 0.0):

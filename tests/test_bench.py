@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,12 +16,15 @@ from lsbench.builds import Remote
 from lsbench.cli.bench import command
 from lsbench.errors import ProviderError, UsageError
 from lsbench.load import Load
+from lsbench.providers import processes
 from lsbench.providers.base import Prepared
+from lsbench.providers.isolation import Limits
 from lsbench.records import Arm, Ratio, Throughput
 from lsbench.statistics import Change, judge
 from lsbench.suite import Goal
 from lsbench.throughput import Plan
 
+USERS = Path(__file__).with_name("users.py")
 TINY = Load(shape=(64,))
 QUICK = Plan(budget=0.05, sample=0.0005)
 
@@ -63,7 +67,7 @@ class Costs(Prepared):
 
 
 def raced(monkeypatch, **costs):
-    monkeypatch.setattr(bench, "_contestant", lambda name, load, sets: costs[name])
+    monkeypatch.setattr(bench, "_contestant", lambda name, load, sets, limits: costs[name])
     return contest(list(costs), TINY, QUICK, confirm=False)
 
 
@@ -89,16 +93,14 @@ def test_a_run_whose_first_contestant_differs_from_itself_says_nothing(monkeypat
 
 @pytest.mark.parametrize(("said", "meant"), [("faster", "slower"), ("same", "same")])
 def test_the_confirmation_is_read_in_reverse(monkeypatch, said, meant):
-    class Done:
-        returncode, stdout, stderr = 0, f"a provider's own words\n{said}\n", ""
-
-    monkeypatch.setattr(bench.subprocess, "run", lambda *a, **k: Done)
-    assert bench._again("b", "a", TINY, QUICK, 0.05) is Change(meant)
+    done = processes.Ended(0, "", f"a provider's own words\n{said}\n", "")
+    monkeypatch.setattr(bench.processes, "run", lambda *a, **k: done)
+    assert bench._again("b", "a", TINY, QUICK, 0.05, Limits()) is Change(meant)
 
 
 def test_a_change_is_confirmed_by_a_process_of_its_own():
     one = Load(shape=(4096,))
-    assert bench._again("textbook", "textbook", one, QUICK, 10.0) is Change.SAME
+    assert bench._again("textbook", "textbook", one, QUICK, 10.0, Limits()) is Change.SAME
 
 
 def test_two_providers_in_one_run():
@@ -192,6 +194,47 @@ def test_the_command_measures_every_combination_and_fits_80_columns(tmp_path):
     held = json.loads(path.read_text())
     assert len(held) == 4
     assert all(len(arm["order"]) == len(arm["seconds"]) for arm in held[0]["measured"]["arms"])
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        ("segfaults", "died of SIGSEGV (Segmentation fault)"),
+        ("hangs", "no answer within 1 s, killed"),
+        ("exits_at_once", "ended with exit status 0"),
+    ],
+)
+def test_a_contestant_that_dies_is_recorded_load_by_load(tmp_path, function, reason):
+    """In this process it would take the test with it."""
+    path, name = tmp_path / "bench.json", f"python:{USERS}:{function}"
+    words = ["exact", name, "--budget", "0.05", "--timeout", "1", "--output", str(path)]
+    done = run(*words, "--shape", "5", "--shape", "7")
+    assert done.return_value == 3
+    assert done.output.count(f"not measured: {name}: {reason}") == 2
+    held = json.loads(path.read_text())
+    assert [one["verdict"] for one in held] == ["crashed", "crashed"]
+    assert {one["title"] for one in held} == {
+        f"fp32, {n} elements, 1 thread, rne, hot" for n in (5, 7)
+    }
+
+
+def test_a_users_function_that_lives_is_measured_in_its_child(tmp_path):
+    path, name = tmp_path / "bench.json", f"python:{USERS}:good"
+    words = ["exact", name, "--budget", "0.05", "--no-confirm", "--output", str(path)]
+    assert run(*words, "--shape", "5").return_value == 0
+    (held,) = json.loads(path.read_text())
+    assert held["names"] == ["exact", name]
+
+
+def test_another_interpreter_that_hangs_is_ended(tmp_path):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho '\"ready\"'\nprintf 'no whole line'\nsleep 600\n")
+    python.chmod(0o755)
+    worker = Remote(str(python), "exact", TINY, Limits(timeout=0.5))
+    with pytest.raises(ProviderError, match=r"no answer within 0\.5 s, killed"):
+        worker.time(1)
+    assert worker._worker.returncode == -9
+    worker.close()
 
 
 def test_the_command_takes_the_tensors_of_cases(tmp_path):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from fractions import Fraction
+from pathlib import Path
 
 import mpmath
 import numpy as np
@@ -17,6 +19,7 @@ from lsbench.cli import group
 from lsbench.errors import UsageError
 from lsbench.explain import explain, value_of
 from lsbench.formats import BF16, FORMATS, FP16, FP32, Format
+from lsbench.providers import registry
 from lsbench.providers.base import Call, Prepared, Provider
 from lsbench.providers.kernels import log_sigmoid_backward
 from lsbench.providers.registry import resolve
@@ -177,3 +180,26 @@ def test_a_number_that_cannot_be_read_is_one_line():
     told = CliRunner().invoke(group, ["explain", "--g", "x", "--x", "1"])
     assert isinstance(told.exception, UsageError)
     assert "cannot read 'x' as a value of fp32" in str(told.exception)
+
+
+def test_a_provider_that_dies_or_raises_is_a_line_beside_the_others(monkeypatch):
+    """In this process the first one would take the test with it."""
+
+    class Raising(Provider):
+        def unavailable(self):
+            return None
+
+        def version(self):
+            raise ZeroDivisionError("by a third party")
+
+        refuse = prepare = version
+
+    monkeypatch.setitem(registry.BUILTIN, "raising", f"{__name__}:Raising")
+    monkeypatch.setattr(sys.modules[__name__], "Raising", Raising, raising=False)
+    users = Path(__file__).with_name("users.py")
+    words = ["explain", "--g", "1", "--x", "1", "--provider", f"python:{users}:segfaults"]
+    told = CliRunner().invoke(group, [*words, "--provider", "raising", "--provider", "exact"])
+    assert told.exit_code == 0, told.output
+    assert "segfaults  no answer: died of SIGSEGV (Segmentation fault)" in told.output
+    assert "no answer: ZeroDivisionError: by a third party" in told.output
+    assert "ulp, correct" in told.output

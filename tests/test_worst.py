@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from users import FATAL
 
 from lsbench import accuracy, determinism
 from lsbench.cases import load, tensors
@@ -18,6 +20,8 @@ from lsbench.providers.kernels import log_sigmoid_backward
 from lsbench.providers.registry import resolve
 from lsbench.records import Options
 from lsbench.worst import case_file, errors, estimate, search
+
+USERS = Path(__file__).with_name("users.py")
 
 
 class Faulty(Provider):
@@ -184,3 +188,18 @@ def test_the_command_writes_a_case_file_and_says_how_to_repeat(tmp_path):
     bad = CliRunner().invoke(group, [*words, "--budget", "never"])
     assert bad.exit_code == 2
     assert "expected a time such as 30s or 2min" in bad.output
+
+
+def test_a_provider_that_dies_ends_the_search_with_what_was_found(monkeypatch, tmp_path):
+    """In this process it would take the test with it."""
+    monkeypatch.setenv(FATAL, "-inf")  # the first batch is of special values: it dies at once
+    words = ["worst", "--provider", f"python:{USERS}:segfaults_at", "--dtype", "bf16", "-q"]
+    words += ["--rounds", "6", "--output", str(tmp_path / "w.yaml")]
+    done = CliRunner().invoke(group, words, standalone_mode=False)
+    assert str(done.exception) == "died of SIGSEGV (Segmentation fault)"
+    monkeypatch.setenv(FATAL, "3.046875")  # no special value: the second batch holds it
+    done = CliRunner().invoke(group, words, standalone_mode=False)
+    assert done.return_value == 3, done.output
+    assert "failed in round 2: died of SIGSEGV (Segmentation fault)" in done.output
+    assert "largest error" in done.output
+    assert load([str(tmp_path / "w.yaml")])

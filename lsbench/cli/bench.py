@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lsbench.cli.limits import limit_options
 from lsbench.errors import UsageError
 from lsbench.formats import FORMATS
 from lsbench.rounding import Rounding
 
 if TYPE_CHECKING:
-    from lsbench.bench import Contest
+    from lsbench.bench import Contest, NotRun
     from lsbench.load import Load
+    from lsbench.providers.isolation import Limits
 
     _Extents = click.ParamType[tuple[int, ...]]
 else:
@@ -68,6 +70,7 @@ class Shape(_Extents):
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--no-confirm", is_flag=True, help="Do not repeat a change in a fresh process.")
+@limit_options
 @click.option("--output", type=click.Path(path_type=Path), help="Write JSON; of --suite too.")
 def command(
     contestants: tuple[str, ...],
@@ -84,6 +87,7 @@ def command(
     tolerance: float,
     seed: int,
     no_confirm: bool,
+    limits: Limits,
     output: Path | None,
 ) -> int:
     """Tell whether provider B is faster than provider A, measured interleaved in one run.
@@ -94,7 +98,7 @@ def command(
     can be given more than once are crossed.
 
     \b
-    Exit status  0 measured     2 bad usage     3 a contestant could not be run
+    Exit status  0 measured     2 bad usage     3 a contestant could not be run or died
     """
     from lsbench.cli.progress import Meter
     from lsbench.throughput import Plan
@@ -112,7 +116,10 @@ def command(
     names = [f"{contestants[0]}@{build}", *contestants] if build and contestants else contestants
     if len(names) < 2:
         raise UsageError(f"found {len(names)} contestants, expected two: lsbench bench A B")
-    from lsbench.bench import contest
+    from lsbench.bench import NotRun, contest
+    from lsbench.errors import ProviderError
+    from lsbench.exits import EXIT_NOT_RUN, EXIT_PASS
+    from lsbench.output import write_json
 
     if cases and (shapes or rounding):
         raise UsageError("--case brings shape and rounding along: expected no --shape, --rounding")
@@ -124,19 +131,29 @@ def command(
         loads = list(_drawn(dtypes, shapes, counts, rounding or "rne", seed, cold))
     # What drifts over the run must not look like an effect of the order.
     random.Random(seed).shuffle(loads)
-    found = []
+    found: list[Contest | NotRun] = []
     with Meter() as meter:
         plan = Plan(budget=budget, seed=seed, tell=meter.tell)
         for load in loads:
-            meter.name(load.title())
-            done = contest(names, load, plan, tolerance=tolerance, confirm=not no_confirm)
-            meter.say("\n".join(_lines(done)))
-            found.append(done)
-    if output is not None:
-        from lsbench.output import write_json
-
-        write_json(output, found)
-    return 0
+            title = load.title()
+            meter.name(title)
+            try:
+                done = contest(
+                    names,
+                    load,
+                    plan,
+                    tolerance=tolerance,
+                    confirm=not no_confirm,
+                    limits=limits,
+                )
+                found.append(done)
+                meter.say("\n".join(_lines(done)))
+            except ProviderError as error:
+                found.append(NotRun(title, tuple(names), error.verdict, str(error)))
+                meter.say(f"{title}\nnot measured: {error}")
+            if output is not None:
+                write_json(output, found)
+    return EXIT_NOT_RUN if any(isinstance(one, NotRun) for one in found) else EXIT_PASS
 
 
 def _drawn(

@@ -67,15 +67,19 @@ def command(
     output: Path | None,
     form: str,
     quiet: bool,
-) -> None:
+) -> int:
     """Search g and x for the largest error of a provider and write it as a case file.
 
     \b
     lsbench worst --provider torch --dtype fp32 --budget 30s
+
+    \b
+    Exit status  0 searched     2 bad usage     3 the provider failed: what was found before is kept
     """
     from lsbench import output as files
     from lsbench import worst
     from lsbench.codec import encode
+    from lsbench.exits import EXIT_NOT_RUN, EXIT_PASS
     from lsbench.providers.isolation import opened
     from lsbench.records import Options
 
@@ -98,6 +102,7 @@ def command(
         click.echo(json.dumps(encode(found), indent=2, ensure_ascii=False))
     else:
         click.echo("\n".join([*_lines(found), f"case file: {path}"]))
+    return EXIT_NOT_RUN if found.failure else EXIT_PASS
 
 
 def _terminal() -> bool:
@@ -115,6 +120,8 @@ def _lines(found: Found) -> list[str]:
         f"{found.seconds:g} s",
         f"repeat with --seed {found.seed} --rounds {found.rounds}",
     ]
+    if found.failure:
+        lines.append(found.failure)
     if found.worst is not None and found.worst.ulp is not None:
         at = found.worst
         lines += [

@@ -16,8 +16,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from lsbench.errors import LsbenchError, ProviderError
 from lsbench.formats import Format
 from lsbench.operator import FirstPhase, Tensor
+from lsbench.providers.extras import first_line
 from lsbench.records import Options
 from lsbench.views import View
 
@@ -131,6 +133,24 @@ class Provider(ABC):
 
     def close(self) -> None:  # noqa: B027 - a default for providers that hold nothing
         """Give back what the provider holds."""
+
+
+def compute_once(provider: Provider, call: Call) -> None:
+    """Prepare, run and fetch a call, so that its grad_input is there.
+
+    Raises ProviderError where the provider fails: a third party's may raise anything.
+    """
+    try:
+        prepared = provider.prepare(call)
+        try:
+            prepared.run()
+            prepared.fetch()
+        finally:
+            prepared.close()
+    except LsbenchError:
+        raise
+    except Exception as error:
+        raise ProviderError(first_line(error)) from error
 
 
 def follows(options: Options, *, threads: bool = False) -> str | None:
