@@ -5,6 +5,7 @@ Facts come from the system itself: ``/proc`` and ``/sys`` on Linux, ``sysctl`` o
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from lsbench import __version__
 from lsbench.errors import LsbenchError
 from lsbench.records import Environment
 
@@ -157,6 +159,17 @@ def build() -> tuple[str, str, str]:
     except (ImportError, LsbenchError):
         return "", "", ""
     return isa, compiler, flags
+
+
+@cache
+def package_digest() -> str:
+    """What tells one build of lsbench from another: its version, and a digest of all its code."""
+    digest = hashlib.sha256()
+    root = Path(__file__).parent
+    for path in sorted(root.rglob("*")):
+        if path.suffix in (".py", ".so", ".pyd"):
+            digest.update(f"{path.relative_to(root)} ".encode() + path.read_bytes())
+    return f"{__version__}, sha256 {digest.hexdigest()[:12]}"
 
 
 def libraries() -> dict[str, str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from lsbench import environment
 from lsbench.accuracy import element, summarise
 from lsbench.binades import Binades
 from lsbench.codec import encode
@@ -32,6 +33,8 @@ class Part:
     part: tuple[int, int] = (1, 1)
     """(I, N): part I of N."""
     provider_version: str = ""
+    build: str = ""
+    """The lsbench that began it."""
     obstacle: tuple[str, str] | None = None
     """(verdict, reason) where the provider cannot run the plan: then no shard belongs to it."""
     done: set[int] = field(default_factory=set)
@@ -56,7 +59,8 @@ class Part:
         finally:
             worker.close()
         space, tally = worker.space, Tally(binades=Binades())
-        return cls(plan, space.size, space.label, part, version, obstacle, tally=tally)
+        build = environment.package_digest()
+        return cls(plan, space.size, space.label, part, version, build, obstacle, tally=tally)
 
     @property
     def shards(self) -> range:
@@ -95,11 +99,11 @@ class Part:
         """Whether every element of the space is counted."""
         return self.part[1] == 1 and not self.left
 
-    def to_plain(self) -> dict[str, Any]:
-        """As JSON takes it; a whole sweep needs no state to go on from, only its tables."""
+    def to_plain(self, *, final: bool) -> dict[str, Any]:
+        """As JSON takes it; ``final``: without the state to go on from, and with short tables."""
         state = self.tally.to_plain()
         tables = state.pop("binades")
-        if self.is_whole:
+        if final:
             tables = {name: [_shortened(row) for row in rows] for name, rows in tables.items()}
         return {
             "plan": self.plan.to_plain(),
@@ -107,12 +111,13 @@ class Part:
             "label": self.label,
             "part": list(self.part),
             "provider_version": self.provider_version,
+            "build": self.build,
             "obstacle": self.obstacle and list(self.obstacle),
             "done": _ranges(self.done),
             "audited": self.audited,
             "differed": self.differed,
             "lost": [[shard, *self.lost[shard]] for shard in sorted(self.lost)],
-            "state": None if self.is_whole else state,
+            "state": None if final else state,
             "largest": self._largest(),
             "binades": tables,
         }
@@ -124,7 +129,7 @@ class Part:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any], name: str) -> Part:
-        """Read :meth:`to_plain` of an unfinished part back; ``name`` is what errors call it.
+        """Read :meth:`to_plain` of an unfinished sweep back; ``name`` is what errors call it.
 
         Raises ResultsError for a whole sweep, which has no state, and for damage.
         """
@@ -139,6 +144,7 @@ class Part:
                 str(plain["label"]),
                 (int(number), int(of)),
                 str(plain["provider_version"]),
+                str(plain.get("build", "")),
                 _obstacle(plain["obstacle"]),
                 {shard for first, last in plain["done"] for shard in range(first, last + 1)},
                 tally,
@@ -210,6 +216,29 @@ def parts_of(run: Run, name: str) -> list[Part]:
     if run.kind != "sweep" or not isinstance(plain, list):
         raise ResultsError(f"{name}: found a {run.kind}: expected a sweep")
     return [Part.from_plain(entry, name) for entry in plain]
+
+
+def resumable(part: Part, name: str, limits: Limits | None = None) -> Part:
+    """The part as it can go on; one of which nothing is done begins anew.
+
+    Raises ResultsError where what is left would be computed or judged by something else than what
+    is done: the provider is gone or of another version, or lsbench is another build.
+    """
+    if part.done and not part.left:
+        return part
+    now = Part.begin(part.plan, part.part, limits)
+    if not part.done:
+        return now
+    who, anew = part.plan.provider, "expected the same, or a sweep begun anew"
+    if now.obstacle is not None:
+        raise ResultsError(f"{name}: {who} did a part of it, and now {now.obstacle[1]}")
+    for what, before, after in (
+        (who, part.provider_version, now.provider_version),
+        ("lsbench", part.build or "an older one", now.build),
+    ):
+        if before != after:
+            raise ResultsError(f"{name}: begun with {what} {before}, found {after}: {anew}")
+    return part
 
 
 def merge(documents: Sequence[tuple[str, Sequence[Part]]]) -> list[Part]:

@@ -115,6 +115,7 @@ class _Document:
     def run(self, *, complete: bool) -> Run:
         """The document as it stands."""
         rows = tuple(self._row(i, part) for i, part in enumerate(self._parts))
+        final = all(part.is_whole for part in self._parts)
         return Run(
             kind="sweep",
             lsbench=__version__,
@@ -127,7 +128,7 @@ class _Document:
             rows=rows,
             complete=complete,
             exit_code=exit_code(rows) if complete else EXIT_INTERRUPTED,
-            extra={KEY: [part.to_plain() for part in self._parts]},
+            extra={KEY: [part.to_plain(final=final) for part in self._parts]},
         )
 
     def _row(self, i: int, part: Part) -> Row:

@@ -16,11 +16,11 @@ import pytest
 from click.testing import CliRunner
 from users import FATAL
 
-from lsbench import accuracy, cli, results, sweep
+from lsbench import accuracy, cli, results, shards, sweep
 from lsbench.errors import ProviderError, ResultsError, UsageError
 from lsbench.formats import BF16, FP16, FP32
 from lsbench.gates import GateRule
-from lsbench.parts import KEY, Part, merge, parts_of
+from lsbench.parts import KEY, Part, merge, parts_of, resumable
 from lsbench.plan import CHUNK, Plan
 from lsbench.providers import processes, registry
 from lsbench.providers.base import Prepared, Provider
@@ -30,6 +30,7 @@ from lsbench.records import Options
 
 USERS = Path(__file__).with_name("users.py")
 RANDOM = Plan("random", "bf16", "ascend", Options(), count=5 * CHUNK - 77, shard=CHUNK)
+FP32_PLAN = Plan("random", "fp32", f"python:{USERS}:good", Options(), count=5 * CHUNK, shard=CHUNK)
 
 
 def swept(plan, part=(1, 1), **options):
@@ -122,6 +123,67 @@ def test_an_interrupted_sweep_goes_on_to_the_same_totals(whole, tmp_path):
     parts = parts_of(results.load(file), str(file))
     assert 0 < len(parts[0].left) < 5
     assert totals(sweep.sweep(parts)) == totals(whole)
+
+
+def test_a_sweep_of_several_rows_goes_on_where_it_was_interrupted(tmp_path):
+    """The first row is done by then, and stays as it is."""
+    file, plans = tmp_path / "half.json", [RANDOM, replace(RANDOM, provider="textbook")]
+
+    def begun():
+        return [Part.begin(plan) for plan in plans]
+
+    run = sweep.sweep(begun(), threads=1, observer=Interrupting(7 * CHUNK))
+    results.save(run, file)
+    parts = parts_of(results.load(file), str(file))
+    assert not parts[0].left
+    assert 0 < len(parts[1].left) < 5
+    parts = [resumable(part, str(file)) for part in parts]
+    again, whole = sweep.sweep(parts), sweep.sweep(begun())
+    assert again.rows == whole.rows
+    assert again.extra == whole.extra
+    with pytest.raises(ResultsError, match="this sweep is whole"):
+        parts_of(again, "x.json")
+
+
+def half_done(provider):
+    """A part of which shards 0 to 2 are done."""
+    plan = replace(FP32_PLAN, provider=provider)
+    part = Part.begin(plan)
+    for outcome in shards.outcomes(plan, range(3), threads=1):
+        part.add(outcome)
+    return part
+
+
+def test_a_sweep_is_not_continued_with_another_version_of_the_provider(tmp_path):
+    mine = tmp_path / "mine.py"
+    mine.write_text(USERS.read_text())
+    part = half_done(f"python:{mine}:good")
+    assert resumable(part, "x.json") is part
+    mine.write_text(USERS.read_text() + "# changed\n")
+    with pytest.raises(ResultsError, match=r"x.json: begun with python:.*good sha256 .* found sha"):
+        resumable(part, "x.json")
+    mine.unlink()
+    with pytest.raises(UsageError, match="no file"):
+        resumable(part, "x.json")
+
+
+def test_a_sweep_is_not_continued_by_another_build_of_lsbench(monkeypatch):
+    part = half_done("exact")
+    assert resumable(part, "x.json") is part
+    monkeypatch.setattr("lsbench.environment.package_digest", lambda: "0.2.0, sha256 abc")
+    with pytest.raises(
+        ResultsError, match=r"begun with lsbench .*, found 0\.2\.0, sha256 abc"
+    ):
+        resumable(part, "x.json")
+    begun = resumable(Part.begin(FP32_PLAN), "x.json")
+    assert begun.build == "0.2.0, sha256 abc"
+
+
+def test_a_sweep_whose_provider_is_gone_is_not_continued(planted, monkeypatch):
+    part = half_done("doubled")
+    monkeypatch.setattr(Doubled, "unavailable", lambda self: "is not installed")
+    with pytest.raises(ResultsError, match="doubled did a part of it, and now is not installed"):
+        resumable(part, "x.json")
 
 
 def test_a_killed_process_loses_its_running_shard_alone(whole, tmp_path):
@@ -285,9 +347,6 @@ def test_a_provider_that_only_fails_is_given_up_and_what_is_done_is_kept(planted
     assert "crashed" in row.verdicts
     assert row.reason == "3 of 9 shards lost, 7 left to do: shard 2: out of luck"
     assert row.accuracy.elements == 2 * CHUNK
-
-
-FP32_PLAN = Plan("random", "fp32", f"python:{USERS}:good", Options(), count=5 * CHUNK, shard=CHUNK)
 
 
 def deadly(monkeypatch, function, shard=2):

@@ -140,7 +140,7 @@ def command(
     files of --shard 1/N to N/N together.
     """
     from lsbench import gates, results
-    from lsbench.parts import Part, parts_of
+    from lsbench.parts import Part, parts_of, resumable
     from lsbench.plan import Plan
     from lsbench.records import Options
     from lsbench.settle import settle
@@ -150,7 +150,8 @@ def command(
             raise UsageError(
                 "--resume takes the sweep from its file: leave out --space and the rest"
             )
-        parts, path = parts_of(results.load(resume), str(resume)), output or resume
+        held = parts_of(results.load(resume), str(resume))
+        parts, path = [resumable(one, str(resume), limits) for one in held], output or resume
     else:
         if space is None or not dtypes or not providers:
             raise UsageError("expected --space, --dtype and --kernel (or --resume FILE)")

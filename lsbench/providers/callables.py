@@ -65,11 +65,14 @@ class CallableProvider(Provider):
         return flavours.missing(self._flavour) if self._flavour else None
 
     def version(self) -> str:
-        """A digest of the file, or the module's own version."""
+        """A digest of the file; of a module, its package's version before that."""
         if self._is_file:
-            return f"sha256 {hashlib.sha256(Path(self._module).read_bytes()).hexdigest()[:12]}"
-        module = sys.modules.get(self._module.partition(".")[0]) or self._import()
-        return str(getattr(module, "__version__", "unversioned"))
+            return _digest(Path(self._module))
+        module = self._import()
+        package = sys.modules.get(self._module.partition(".")[0], module)
+        words = [str(getattr(package, "__version__", "unversioned"))]
+        file = getattr(module, "__file__", None)
+        return ", ".join([*words, _digest(Path(file))] if file else words)
 
     def refuse(self, call: Call) -> str | None:
         """Options that only kernels take, and what the flavour cannot hold."""
@@ -113,6 +116,10 @@ class CallableProvider(Provider):
             if isinstance(error, KeyboardInterrupt):
                 raise
             raise _failure(f"importing {self._module}", error) from None
+
+
+def _digest(path: Path) -> str:
+    return f"sha256 {hashlib.sha256(path.read_bytes()).hexdigest()[:12]}"
 
 
 def _from_file(path: Path) -> ModuleType:
