@@ -171,9 +171,7 @@ def test_a_sweep_is_not_continued_by_another_build_of_lsbench(monkeypatch):
     part = half_done("exact")
     assert resumable(part, "x.json") is part
     monkeypatch.setattr("lsbench.environment.package_digest", lambda: "0.2.0, sha256 abc")
-    with pytest.raises(
-        ResultsError, match=r"begun with lsbench .*, found 0\.2\.0, sha256 abc"
-    ):
+    with pytest.raises(ResultsError, match=r"begun with lsbench .*, found 0\.2\.0, sha256 abc"):
         resumable(part, "x.json")
     begun = resumable(Part.begin(FP32_PLAN), "x.json")
     assert begun.build == "0.2.0, sha256 abc"
