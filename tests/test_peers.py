@@ -6,18 +6,27 @@ ways of computing to mpmath and to each other, and the known faults only where t
 
 from __future__ import annotations
 
+import os
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 from calls import call, computed, drawn, worst_ulp
 
 from lsbench import exact
+from lsbench.cases import load
 from lsbench.errors import ProviderError
 from lsbench.formats import BF16, FORMATS, FP16, FP32
 from lsbench.providers import extras
 from lsbench.providers.isolation import isolate
 from lsbench.providers.registry import BUILTIN, resolve
+from lsbench.row import Settings
+from lsbench.runner import run, select
 
-PLAIN = ["numpy", "scipy", "torch", "torch-autograd", "jax", "onnxruntime"]
+CASES = Path(__file__).parent.parent / "cases" / "peers.yaml"
+TOLERANCES = ("torch", "cann-mere-mare", "cann-mixed")
+PLAIN = ["numpy", "scipy", "torch", "torch-autograd", "torch-compile", "jax", "onnxruntime"]
 
 
 def available(name: str):
@@ -52,7 +61,7 @@ def test_empty_tensors_and_single_elements_are_served(name):
 
 
 @pytest.mark.parametrize("fmt", FORMATS.values(), ids=str)
-@pytest.mark.parametrize("name", ["numpy", "scipy", "torch", "torch-autograd"])
+@pytest.mark.parametrize("name", ["numpy", "scipy", "torch", "torch-autograd", "torch-compile"])
 def test_strides_are_taken_or_refused_never_ignored(name, fmt):
     provider, plain = available(name), drawn(fmt, (6, 10))
     g, x = plain.grad_output, plain.self
@@ -147,9 +156,47 @@ def test_a_device_that_is_not_there_is_one_line():
 
 
 def test_the_compiler_of_torch_is_named_where_it_is_missing(monkeypatch):
+    """The one that torch will call: another one on the path is of no use."""
     available("torch")
-    monkeypatch.setattr("shutil.which", lambda name: None)
-    assert "needs a C++ compiler" in resolve("torch-compile").unavailable()
+    monkeypatch.setattr("shutil.which", lambda name: None if "own" in name else f"/bin/{name}")
+    monkeypatch.setenv("CXX", "my-own-c++")
+    assert resolve("torch-compile").unavailable() == (
+        "torch.compile needs a C++ compiler, found no 'my-own-c++': install it, or set CXX"
+    )
+
+
+BROKEN = """#!/bin/sh
+case " $* " in
+*" -c "*|*" -shared "*) echo "kernel.cpp:1:1: fatal error: no such header" >&2; exit 1;;
+esac
+exec {compiler} "$@"
+"""
+"""A compiler that tells its version and compiles nothing."""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("#!/bin/sh\nexit 1\n", "No working C++ compiler found"),
+        (BROKEN, "C++ compile error: kernel.cpp:1:1: fatal error: no such header"),
+    ],
+)
+def test_a_compiler_that_fails_is_one_line(monkeypatch, tmp_path, text, said):
+    """In a child with a cache of its own: what is compiled already hides the compiler."""
+    provider = available("torch-compile")
+    path = tmp_path / "g++"
+    path.write_text(text.format(compiler=shutil.which(os.environ.get("CXX", "g++"))))
+    path.chmod(0o755)
+    monkeypatch.setenv("CXX", str(path))
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+    child = isolate(provider)
+    try:
+        with pytest.raises(ProviderError, match=r"^torch-compile: ") as caught:
+            computed(child, drawn(FP32))
+    finally:
+        child.close()
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def version_of(name: str, wanted: str):
@@ -178,6 +225,36 @@ def test_the_fp32_backward_of_torch_loses_large_gradients():
     bits, error = one(FP32, version_of("torch", "torch 2.13"), 1e30, 104.428)
     assert bits == 0
     assert error.ulp < -8e6
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "failing"),
+    [
+        ("torch", "fp32", set()),
+        ("torch", "fp16", {"cann-mere-mare"}),
+        ("torch-compile", "fp16", set()),
+    ],
+)
+def test_what_usual_tests_draw_hides_the_buffer_of_torch_from_most_tolerances(name, dtype, failing):
+    version_of(name, "torch 2.13")
+    cases = [c for c in load([str(CASES)]) if c.name == f"peers-normal[dtype={dtype}]"]
+    settings = Settings(throughput=False, determinism=False)
+    (row,) = run(select(cases, [name]), settings).rows
+    judged = {s.name: s.passed for s in row.standards if s.name in TOLERANCES}
+    assert {standard for standard, passed in judged.items() if not passed} == failing
+    assert len(judged) == len(TOLERANCES)
+
+
+def test_compiled_torch_keeps_the_fp16_gradient_that_its_library_loses():
+    """Fused in fp32, it has no fp16 buffer: the bits show that it is compiled code that ran."""
+    bits, error = one(FP16, version_of("torch-compile", "torch 2.13"), 60000, 20.015625)
+    assert bits == 0x07FB
+    assert abs(error.ulp) < 0.5
+
+
+def test_compiled_torch_loses_large_fp32_gradients_as_its_library_does():
+    bits, _ = one(FP32, version_of("torch-compile", "torch 2.13"), 1e30, 104.428)
+    assert bits == 0
 
 
 def test_jax_flushes_subnormal_results():

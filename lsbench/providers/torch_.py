@@ -12,7 +12,9 @@ timed; its own events are the clock.
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -97,8 +99,11 @@ def device_missing(device: str) -> str | None:
 
 
 def _compiler_missing() -> str | None:
-    found = any(shutil.which(name) for name in ("g++", "clang++", "c++", "icpx"))
-    return None if found else "torch.compile needs a C++ compiler: expected g++ or clang++"
+    """Why the compiler that torch.compile will call is not there, or None."""
+    name = os.environ.get("CXX") or ("clang++" if sys.platform == "darwin" else "g++")
+    if shutil.which(name):
+        return None
+    return f"torch.compile needs a C++ compiler, found no {name!r}: install it, or set CXX"
 
 
 class Held:
@@ -274,4 +279,11 @@ def _one_line(name: str) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, NotImplementedError, TypeError) as error:
-        raise ProviderError(f"{name}: {extras.first_line(error)}", details=str(error)) from None
+        said = f"{name}: {extras.first_line(error)}{_of_the_compiler(str(error))}"
+        raise ProviderError(said, details=str(error)) from None
+
+
+def _of_the_compiler(text: str) -> str:
+    """What a C++ compiler said that torch called: its first error, which torch tells last."""
+    _, _, output = text.partition("\nOutput:\n")
+    return next((f": {line.strip()}" for line in output.splitlines() if "error" in line), "")
