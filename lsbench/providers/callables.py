@@ -61,7 +61,7 @@ class CallableProvider(Provider):
         return True
 
     def unavailable(self) -> str | None:
-        """Where what the prefix needs is not installed; the user's code is not run for this."""
+        """Where what the prefix needs is not here; the user's code is not run for this."""
         return flavours.missing(self._flavour) if self._flavour else None
 
     def version(self) -> str:

@@ -6,6 +6,7 @@ where it handed out copies, finds out whether the function changed them.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,6 +28,10 @@ class Flavour:
 
     extra = ""
     modules: tuple[str, ...] = ()
+
+    def missing(self) -> str | None:
+        """What it lacks here, in one line, or None."""
+        return extras.missing(self.extra, *self.modules)
 
     def refuse(self, call: Call) -> str | None:
         """Why these tensors cannot be given, or None."""
@@ -61,16 +66,22 @@ class Torch(Flavour):
     device = "cpu"
 
     def refuse(self, call: Call) -> str | None:
-        """Negative strides, and a device that is not there."""
+        """Negative strides."""
         from lsbench.providers import torch_
 
-        return torch_.refuse_tensors(call) or torch_.device_missing(self.device)
+        return torch_.refuse_tensors(call)
 
     def give(self, fmt: Format, array: Array) -> Any:
         """A tensor over the very memory, or its copy on the device."""
         from lsbench.providers import torch_
 
         return torch_.Held(fmt, array, self.device).tensor
+
+    def finish(self, result: Any) -> None:
+        """Wait for a function that computes on a device of its own choice: the clock runs here."""
+        from lsbench.providers import torch_
+
+        torch_.wait_for(result)
 
     def take(self, fmt: Format, result: Any) -> Array:
         """The tensor's values."""
@@ -85,6 +96,15 @@ class Cuda(Torch):
     """Torch tensors on the current CUDA device."""
 
     device = "cuda"
+
+    def missing(self) -> str | None:
+        """Torch, or the device; a function that needs it may fail to import without it."""
+        from lsbench.providers import torch_
+
+        return super().missing() or torch_.device_missing(self.device)
+
+    def finish(self, result: Any) -> None:
+        """Nothing: its events wait, and so does the copy of the result."""
 
     def changed(self, fmt: Format, given: Sequence[Any], held: Sequence[Array]) -> int | None:
         """Compare what is on the device with what was uploaded."""
@@ -135,6 +155,15 @@ class DLPack(Flavour):
         """A NumPy array, or for bfloat16 a torch tensor."""
         return Torch().give(fmt, array) if fmt is BF16 else array
 
+    def finish(self, result: Any) -> None:
+        """Wait for a result that was only promised, where it is known how: JAX's and torch's."""
+        if hasattr(result, "block_until_ready"):
+            result.block_until_ready()
+        elif sys.modules.get("torch") is not None:
+            from lsbench.providers import torch_
+
+            torch_.wait_for(result)
+
     def take(self, fmt: Format, result: Any) -> Array:
         """The values, through DLPack, wherever the result lies."""
         if isinstance(result, np.ndarray):
@@ -167,9 +196,8 @@ def named(name: str) -> Flavour:
 
 
 def missing(name: str) -> str | None:
-    """Which extra a flavour lacks, in one line, or None."""
-    flavour = FLAVOURS[name]
-    return extras.missing(flavour.extra, *flavour.modules)
+    """What a flavour lacks here, in one line, or None."""
+    return FLAVOURS[name].missing()
 
 
 def _kind(value: Any) -> str:

@@ -64,6 +64,7 @@ class _Jitted(Prepared):
         self._g, self._x = (
             jax.device_put(np.array(a), device) for a in (call.grad_output, call.self)
         )
+        jax.block_until_ready((self._g, self._x))  # an upload is only promised till then
         self._backward = jax.jit(backward).lower(self._g, self._x).compile()
         self._result: Any = None
 

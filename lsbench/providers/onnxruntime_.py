@@ -29,12 +29,17 @@ class OnnxRuntimeProvider(Provider):
         return {"cpu": "CPU", "cuda": "CUDA"}.get(self._device, self._device) + "ExecutionProvider"
 
     def unavailable(self) -> str | None:
-        """The packages or the execution provider are missing."""
+        """The packages, the execution provider or its device are missing."""
         reason = extras.missing("onnxruntime", "onnxruntime", "onnx")
         if reason is None and self._device != "cpu":
             known = extras.load("onnxruntime").get_available_providers()
             if self._execution not in known:
                 return f"onnxruntime has no {self._execution} here: it has {', '.join(known)}"
+            try:
+                # Listed is what was built in; only a session tells whether there is a device.
+                self._open(FP32.name, None)
+            except ProviderError as error:
+                return str(error)
         return reason
 
     def version(self) -> str:
@@ -78,11 +83,23 @@ class OnnxRuntimeProvider(Provider):
         options = runtime.SessionOptions()
         options.log_severity_level = 4
         options.intra_op_num_threads = threads or 0
+        if self._device != "cpu":
+            # An operator without a kernel there would be computed on the CPU, and judged as its.
+            options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
         try:
-            return runtime.InferenceSession(graph(name), options, providers=[self._execution])
+            session = runtime.InferenceSession(
+                graph(name), options, providers=[self._execution], enable_fallback=0
+            )
         except Exception as error:  # the runtime's exceptions have no base of their own
             said = extras.first_line(error)
             raise ProviderError(f"onnxruntime has no kernel for {name}: {said}") from None
+        # Without a device or its libraries the runtime goes on with the CPU and says nothing.
+        found = session.get_providers()
+        if self._execution not in found:
+            raise ProviderError(
+                f"onnxruntime cannot use {self._execution} here: a session got {', '.join(found)}"
+            )
+        return session
 
 
 def graph(name: str) -> bytes:
@@ -134,7 +151,10 @@ class _Bound(Prepared):
     def fetch(self) -> None:
         """Copy from a device; on the CPU the result is there."""
         if not self._on_cpu and self._call.self.size:
-            self._call.grad_input[...] = self._binding.copy_outputs_to_cpu()[0]
+            try:
+                self._call.grad_input[...] = self._binding.copy_outputs_to_cpu()[0]
+            except Exception as error:
+                raise ProviderError(f"onnxruntime: {extras.first_line(error)}") from None
 
 
 def _place(fmt: Format, kind: int, array: Array) -> tuple[str, int, int, list[int], int]:

@@ -17,7 +17,7 @@ import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -150,23 +150,36 @@ def values(tensor: Any) -> Array:
 
 
 def event_timer(device: str) -> Callable[[Callable[[], None], int], float] | None:
-    """A clock by the events of a device; None for the CPU, which has none."""
+    """A clock by the events of a device; None for the CPU, which has none.
+
+    What runs between the events is work of the device's current stream; nothing is copied there.
+    """
     if device == "cpu":
         return None
     torch = extras.load("torch")
-    module = torch.get_device_module(torch.device(device))
+    target = torch.device(device)
+    module = torch.get_device_module(target)
 
     def timed(run: Callable[[], None], loops: int) -> float:
-        start, stop = (module.Event(enable_timing=True) for _ in range(2))
-        module.synchronize()
-        start.record()
-        for _ in range(loops):
-            run()
-        stop.record()
-        module.synchronize()
-        return float(start.elapsed_time(stop)) * 1e-3
+        # Events go to a stream of the current device, which need not be the one that computes.
+        with module.device(target) if hasattr(module, "device") else nullcontext():
+            start, stop = (module.Event(enable_timing=True) for _ in range(2))
+            module.synchronize()
+            start.record()
+            for _ in range(loops):
+                run()
+            stop.record()
+            module.synchronize()
+            return float(start.elapsed_time(stop)) * 1e-3
 
     return timed
+
+
+def wait_for(result: Any) -> None:
+    """Wait until a tensor is computed, where it is one of a device."""
+    torch = extras.load("torch")
+    if isinstance(result, torch.Tensor) and result.device.type != "cpu":
+        torch.get_device_module(result.device).synchronize(result.device)
 
 
 class _TorchRun(Prepared):
