@@ -184,7 +184,8 @@ def test_a_sweep_whose_provider_is_gone_is_not_continued(planted, monkeypatch):
         resumable(part, "x.json")
 
 
-def test_a_killed_process_loses_its_running_shard_alone(whole, tmp_path):
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_killed_process_loses_its_running_shards_alone(whole, tmp_path, threads):
     file = tmp_path / "killed.json"
     code = (
         "from lsbench import results, sweep\n"
@@ -196,7 +197,7 @@ def test_a_killed_process_loses_its_running_shard_alone(whole, tmp_path):
         "    print('saved', flush=True)\n"
         "    if len(run.extra['sweeps'][0]['done'][0]) and run.rows[0].accuracy.elements > 70000:\n"
         "        import os; os.kill(os.getpid(), 9)\n"
-        "sweep.sweep([Part.begin(plan)], threads=1, checkpoint=keep)\n"
+        f"sweep.sweep([Part.begin(plan)], threads={threads}, checkpoint=keep)\n"
     )
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
