@@ -98,7 +98,7 @@ def command(
     can be given more than once are crossed.
 
     \b
-    Exit status  0 measured     2 bad usage     3 a contestant could not be run or died
+    Exit status  0 measured     2 bad usage     3 a contestant failed
     """
     from lsbench.cli.progress import Meter
     from lsbench.throughput import Plan

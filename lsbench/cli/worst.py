@@ -74,7 +74,7 @@ def command(
     lsbench worst --provider torch --dtype fp32 --budget 30s
 
     \b
-    Exit status  0 searched     2 bad usage     3 the provider failed: what was found before is kept
+    Exit status  0 searched     2 bad usage     3 the provider failed
     """
     from lsbench import output as files
     from lsbench import worst
