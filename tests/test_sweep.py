@@ -358,18 +358,27 @@ def deadly(monkeypatch, function, shard=2):
     return replace(FP32_PLAN, provider=f"python:{USERS}:{function}")
 
 
+@pytest.fixture(scope="module")
+def unharmed():
+    """The totals of the same function without its fault."""
+    return totals(swept(FP32_PLAN))
+
+
 @pytest.mark.parametrize(
-    ("function", "reason"),
+    ("function", "limits", "reason"),
     [
-        ("segfaults_at", "died of SIGSEGV (Segmentation fault)"),
-        ("hangs_at", "no answer within 1 s, killed"),
-        ("raises_at", "raises_at: users.py:"),
+        ("segfaults_at", Limits(), "died of SIGSEGV (Segmentation fault)"),
+        ("hangs_at", Limits(timeout=1.0), "no answer within 1 s, killed"),
+        ("eats_memory_at", Limits(memory=400 << 20), "used "),
+        ("raises_at", Limits(), "raises_at: users.py:"),
     ],
 )
-def test_what_kills_a_users_function_costs_one_shard(monkeypatch, tmp_path, function, reason):
+def test_what_kills_a_users_function_costs_one_shard(
+    monkeypatch, tmp_path, unharmed, function, limits, reason
+):
     """The others are counted, the lost one is named, and a resumption does it again."""
     file, kept = tmp_path / "lost.json", []
-    plan, limits = deadly(monkeypatch, function), Limits(timeout=1.0)
+    plan = deadly(monkeypatch, function)
     begun = [Part.begin(plan, limits=limits)]
     run = sweep.sweep(begun, threads=2, limits=limits, checkpoint=kept.append)
     (row,) = run.rows
@@ -382,7 +391,7 @@ def test_what_kills_a_users_function_costs_one_shard(monkeypatch, tmp_path, func
     monkeypatch.setenv(FATAL, "nan")
     again = sweep.sweep(parts_of(results.load(file), str(file)), threads=1)
     assert (again.exit_code, again.rows[0].accuracy.elements) == (0, 5 * CHUNK)
-    assert totals(again) == totals(swept(replace(plan, provider=FP32_PLAN.provider)))
+    assert totals(again) == unharmed
 
 
 def test_a_function_that_dies_before_it_computes_is_a_row(tmp_path):

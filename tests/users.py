@@ -102,3 +102,7 @@ def hangs_at(grad_output, self):
 
 def raises_at(grad_output, self):
     return raises(grad_output, self) if _fatal(self) else good(grad_output, self)
+
+
+def eats_memory_at(grad_output, self):
+    return eats_memory(grad_output, self) if _fatal(self) else good(grad_output, self)
