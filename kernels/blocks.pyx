@@ -50,10 +50,11 @@ cdef extern from "formulas.h" nogil:
 
 cdef extern from "exact.h" nogil:
     double ls_exact_quotient(double g, double x)
+    double ls_line_quotient_one(double g, double x)
     int ls_above(double g, double b, double x)
 
 cdef extern from "quotient.h" nogil:
-    float ls_quotient_float(float g, float x)
+    float ls_quotient_one(float g, float x)
 
 cdef extern from "tiles.h" nogil:
     enum:
@@ -326,15 +327,17 @@ def set_floating_point_state(int flags, int direction):
         raise ValueError(f"cannot set flags {flags} and direction {direction} here")
 
 
-def quotient(const double[::1] g, const double[::1] x, double[::1] result, bint narrow):
-    """g / (1 + e^x) before it is rounded: the double path of exact, or its fp32 path."""
+def quotient(const double[::1] g, const double[::1] x, double[::1] result, int tier):
+    """g / (1 + e^x) unrounded: by a line of floats (0) or doubles (1), or by the second tier (2)."""
     cdef Py_ssize_t i, n = x.shape[0]
     if g.shape[0] != n or result.shape[0] != n:
         raise ValueError("expected as many results as arguments")
     with nogil:
         for i in range(n):
-            if narrow:
-                result[i] = ls_quotient_float(<float>g[i], <float>x[i])
+            if tier == 0:
+                result[i] = ls_quotient_one(<float>g[i], <float>x[i])
+            elif tier == 1:
+                result[i] = ls_line_quotient_one(g[i], x[i])
             else:
                 result[i] = ls_exact_quotient(g[i], x[i])
 

@@ -1,112 +1,136 @@
-/* The correctly rounded result in the 16-bit formats, mostly in fp32 arithmetic.
+/* The correctly rounded result in the 16-bit formats: lines of floats, exact.h for what they leave.
  *
  * Guarantee: 0 misrounded results, as exact.h, which proves what this file leaves open.
  *
- * quotient.h knows y to a relative error below 2^-20.6; LS_NARROW_WIDTH = 2^-20 leaves room for the
- * rounding of the test itself. As in exact.h, x is first moved to where the error cannot hide the side
- * of y: x < -9 becomes -9 (e^-9 < 2^-12.9; the nearest boundary below g is 2^-12 g away in fp16 and
- * 2^-9 g in bf16) and 0 < |x| < 2^-15 becomes 2^-15 (y within 2^-16 of g/2, boundaries 2^-12 away).
- * 2^-17 of y, the least that is left, is eight times the width.
+ * quotient.h knows y within 2^-20.7 relative, 10 units in the last place of a float, or half a unit of
+ * subnormal floats more; LS_NARROW_STEPS = 16 leaves room for the roundings of the test. fp16 under rne
+ * and rna: both ends of y (1 -+ 2^-20) must round alike. Otherwise |y| is a sign and an integer, its bits,
+ * and the 13 or 16 lowest are the fraction of an ulp, subnormal bf16 included; for subnormal fp16, 2^-14
+ * more makes the unit right. Rounding is a carry, as in exact.h; what lies within 16 units of the mode's
+ * boundary is open, and so is every tie.
  *
- * bf16 has results where fp32 itself is subnormal. Between 2^-136 and 2^-126 they count as open; below,
- * y is a number smaller than a quarter of every boundary, and 2^-140 stands for it. x = 0 is exact, but for
- * the ties of rna, which fp32 cannot widen there.
+ * The directed modes need y apart from g and g/2. x < -9 becomes -9 (e^-9 < 2^-12.9; the nearest boundary
+ * below g is 2^-12 g away in fp16 and 2^-9 g in bf16) and 0 < |x| < 2^-15 becomes 2^-15 (y within 2^-16 of
+ * g/2, boundaries 2^-12 away). Of y, 2^-17 is left, 128 units: but for subnormal results, which are
+ * then open. y below a 64th of every number stands as such a 64th, and g = 0 is 0.
  *
- * What is open, one element in some hundreds, goes to the double path, one by one.
+ * What is open, one element in some hundreds, goes to exact.h's second tier, one by one.
  */
 #ifndef LSBENCH_EXACT_16_H
 #define LSBENCH_EXACT_16_H
 
 #include "exact.h"
+#include "quotient.h"
 
-#define LS_NARROW_WIDTH 0x1p-20f
+#define LS_NARROW_WIDTH 0x1.2p-21f
+#define LS_NARROW_STEPS 12u
 
-/* y in fp32 from a moved argument, and whether fp32 lost it (bf16 alone). */
-LS_INLINE float ls_exact_16_value(float g, float x, ls_format format, ls_rounding mode, uint32_t *lost) {
-    const float most = format == LS_FP16 ? 40.0f : 190.0f;
-    const float low = x < -9.0f ? -9.0f : x, inside = low > most ? most : low;
-    const float side = copysignf(0x1p-15f, x);
-    const float argument = ((fabsf(x) < 0x1p-15f) & (x != 0)) ? side : inside;
-    const float y = ls_special_float(g, x, ls_quotient_float(g, argument));
-    *lost = 0;
+/* Lanes whose `dropped` lowest bits are next to zero, from either side. */
+LS_INLINE uint32_t ls_next_to_carry(ls_vu sum, int dropped) {
+    return ls_below_u((sum + LS_NARROW_STEPS) << (32 - dropped),
+        LS_ALL_U((2 * LS_NARROW_STEPS + 1) << (32 - dropped)));
+}
+
+#ifdef LS_FUSED
+#define LS_EXACT_WAY LS_BY_FLOATS
+#else
+/* Where fused operations are emulated, doubles are faster than floats. */
+LS_INLINE ls_vf ls_quotient_by_doubles(ls_vf g, ls_vf x) {
+    return ls_join_d(ls_line_quotient(ls_widen_low(g), ls_widen_low(x)),
+        ls_line_quotient(ls_widen_high(g), ls_widen_high(x)));
+}
+#define LS_EXACT_WAY ((ls_way){ls_quotient_by_doubles, {0, 200, 200}})
+#endif
+
+/* fp16 under rne and rna. */
+LS_INLINE ls_vs ls_exact_nearest_fp16(ls_vf g, ls_vf x, uint32_t *left) {
+    const ls_vf y = ls_line_16(g, x, LS_FP16, -20.0f, LS_EXACT_WAY, left);
+    const ls_vs high = ls_narrow_fp16(y * (1.0f + LS_NARROW_WIDTH));
+    *left |= ls_differ_s(high, ls_narrow_fp16(y * (1.0f - LS_NARROW_WIDTH)));
+    return high;
+}
+
+/* bf16 likewise, in the upper halves. */
+LS_INLINE ls_vu ls_exact_nearest_bf16(ls_vf g, ls_vf x, uint32_t *left) {
+    const ls_vu sum = (ls_vu)ls_line_16(g, x, LS_BF16, -20.0f, LS_EXACT_WAY, left) + 0x8000u;
+    *left |= ls_next_to_carry(sum, 16);
+    return sum;
+}
+
+/* Either under another mode: bits of floats, of which the lowest mean nothing. */
+LS_INLINE ls_vu ls_exact_other_16(
+    ls_vf g, ls_vf x, ls_draws draws, ls_format format, ls_rounding mode, uint32_t *left) {
+    const int dropped = format == LS_FP16 ? 13 : 16, directed = mode != LS_SR;
+    const uint32_t all = (1u << dropped) - 1;
+    const ls_vu sign = (ls_vu)g & 0x80000000u, zero = (ls_vu)(g == 0), negative = (ls_vu)((ls_vi)g >> 31);
+    const ls_vf moved = directed ? ls_apart(x, 0x1p-15f) : x;
+    ls_vf size = ls_magnitude(ls_line_16(g, moved, format, directed ? -9.0f : -20.0f, LS_EXACT_WAY, left));
+    if (directed) {
+        size = ls_at_least(LS_ALL_F(format == LS_FP16 ? 0x1p-30f : 0x1p-139f), size);
+        *left |= ls_singular(x);
+    }
+    ls_vf lift = {0};
     if (format == LS_FP16)
-        return y;
-    const uint32_t small = (fabsf(y) < 0x1p-126f) & (g != 0) & (fabsf(x) <= FLT_MAX);
-    const uint32_t tiny = small & (fabsf(y) < 0x1p-136f) & (x != 0);
-    *lost = small & !tiny & ((x != 0) | (mode == LS_RNA));
-    return tiny ? copysignf(0x1p-140f, g) : y;
-}
-
-/* A pass under rne or rna: both ends of the enclosure must round alike. */
-LS_INLINE void ls_exact_16_nearest(
-    const float *g, const float *x, uint16_t *y, uint32_t *open, size_t n, ls_format format, ls_rounding mode) {
-    float high[LS_EXACT_PASS], low[LS_EXACT_PASS];
-    uint16_t other[LS_EXACT_PASS];
-    for (size_t i = 0; i < n; i++) {
-        const float value = ls_exact_16_value(g[i], x[i], format, mode, open + i);
-        high[i] = value * (1.0f + LS_NARROW_WIDTH);
-        low[i] = value * (1.0f - LS_NARROW_WIDTH);
+        lift = (ls_vf)((ls_vu)(size < 0x1p-14f) & (ls_vu)LS_ALL_F(0x1p-14f));
+    ls_vu carry = {0};
+    if (mode == LS_SR)
+        carry = all - (ls_join_upper(draws.low, draws.high) >> (32 - dropped));
+    if (mode == LS_RUP)
+        carry = ~negative & all;
+    if (mode == LS_RDN)
+        carry = negative & all;
+    const ls_vu sum = (ls_vu)(size + lift) + carry;
+    uint32_t near = ls_next_to_carry(sum, dropped);
+    ls_vu rounded = format == LS_FP16 ? sum & ~all : sum;
+    if (mode == LS_RTO)
+        rounded |= all + 1;
+    ls_vu value = format == LS_FP16 ? (ls_vu)((ls_vf)rounded - lift) : rounded;
+    if (directed) {
+        value &= ~zero;
+        near &= ~ls_lanes_of((ls_vi)zero);
     }
-    ls_narrow_pass(high, y, n, format);
-    ls_narrow_pass(low, other, n, format);
-    for (size_t i = 0; i < n; i++)
-        open[i] |= (uint32_t)(y[i] ^ other[i]);
+    *left |= near;
+    return value | sign;
 }
 
-/* A pass under a directed mode: the nearest value must be apart from y; one step leads from it. */
-LS_INLINE void ls_exact_16_directed(
-    const float *g, const float *x, uint16_t *y, uint32_t *open, size_t n, ls_format format, ls_rounding mode) {
-    float value[LS_EXACT_PASS], nearest[LS_EXACT_PASS];
-    for (size_t i = 0; i < n; i++)
-        value[i] = ls_exact_16_value(g[i], x[i], format, mode, open + i);
-    ls_narrow_pass(value, y, n, format);
-    ls_widen_pass(y, nearest, n, format);
-    for (size_t i = 0; i < n; i++) {
-        const uint32_t plain = (x[i] != 0) & (fabsf(x[i]) <= FLT_MAX);
-        const float residual = fabsf(value[i]) - fabsf(nearest[i]);
-        open[i] |= plain & (fabsf(residual) < fabsf(value[i]) * LS_NARROW_WIDTH);
-        const uint32_t stepped = ls_directed(y[i], residual, y[i] >> 15, mode);
-        y[i] = fabsf(value[i]) <= FLT_MAX ? (uint16_t)stepped : y[i];
-    }
-}
-
-LS_INLINE void ls_exact_16_block(const void *g, const void *x, void *y, size_t n, const ls_store *store,
+LS_INLINE void ls_exact_put_fp16(const void *g, const void *x, void *y, uint64_t index, const ls_store *store,
     ls_format format, ls_rounding mode) {
-    float gs[LS_EXACT_PASS], xs[LS_EXACT_PASS];
-    uint16_t ys[LS_EXACT_PASS];
-    uint32_t open[LS_EXACT_PASS];
-    for (size_t start = 0; start < n; start += LS_EXACT_PASS) {
-        const size_t count = n - start < LS_EXACT_PASS ? n - start : LS_EXACT_PASS;
-        ls_widen_pass((const uint16_t *)g + start, gs, count, format);
-        ls_widen_pass((const uint16_t *)x + start, xs, count, format);
-        if (mode == LS_RNE || mode == LS_RNA)
-            ls_exact_16_nearest(gs, xs, ys, open, count, format, mode);
-        else
-            ls_exact_16_directed(gs, xs, ys, open, count, format, mode);
-        uint32_t any = 0;
-        for (size_t i = 0; i < count; i++)
-            any |= open[i];
-        for (size_t i = 0; any && i < count; i++)
-            if (open[i])
-                ys[i] = (uint16_t)ls_exact_one((double)gs[i], (double)xs[i], format, mode, 0);
-        if (store->ftz)
-            ls_flush_pass(ys, count, format);
-        memcpy((uint16_t *)y + start, ys, count * sizeof *ys);
+    const ls_vf gs = ls_widen_fp16(ls_load_s(g)), xs = ls_widen_fp16(ls_load_s(x));
+    const ls_place place = {index, 0, 1};
+    uint32_t left;
+    if (mode == LS_RNE)
+        ls_store_s(y, ls_exact_nearest_fp16(gs, xs, &left));
+    else
+        ls_store_s(y, ls_narrow_fp16((ls_vf)ls_exact_other_16(
+                          gs, xs, ls_line_draws(store->seed, place, mode), format, mode, &left)));
+    if (LS_RARE(left))
+        ls_exact_left(&gs, &xs, left, y, place, store, format);
+}
+
+LS_INLINE ls_vu ls_exact_half_bf16(
+    ls_vf g, ls_vf x, ls_place place, const ls_store *store, ls_rounding mode, uint32_t *left) {
+    if (mode == LS_RNE)
+        return ls_exact_nearest_bf16(g, x, left);
+    return ls_exact_other_16(g, x, ls_line_draws(store->seed, place, mode), LS_BF16, mode, left);
+}
+
+/* Two lines: the elements of even index, and the others. */
+LS_INLINE void ls_exact_put_bf16(const void *g, const void *x, void *y, uint64_t index, const ls_store *store,
+    ls_format format, ls_rounding mode) {
+    const ls_vu gs = (ls_vu)ls_load_f(g), xs = (ls_vu)ls_load_f(x);
+    const ls_vf g0 = ls_bf16_of(gs, 0), g1 = ls_bf16_of(gs, 1), x0 = ls_bf16_of(xs, 0), x1 = ls_bf16_of(xs, 1);
+    const ls_place even = {index, 0, 2}, odd = {index, 1, 2};
+    uint32_t left0, left1;
+    const ls_vu y0 = ls_exact_half_bf16(g0, x0, even, store, mode, &left0);
+    const ls_vu y1 = ls_exact_half_bf16(g1, x1, odd, store, mode, &left1);
+    ls_store_f(y, (ls_vf)ls_pair_bf16(y0, y1));
+    if (LS_RARE(left0 | left1)) {
+        ls_exact_left(&g0, &x0, left0, y, even, store, format);
+        ls_exact_left(&g1, &x1, left1, y, odd, store, format);
     }
 }
 
-#define LS_EXACT_16_ROW(name, format)                                                                        \
-    static void name(const void *g, const void *x, void *y, size_t n, uint64_t index, const ls_store *store) { \
-        if (store->rounding == LS_SR) {                                                                      \
-            ls_exact_sr_block(g, x, y, n, index, store, format);                                             \
-            return;                                                                                          \
-        }                                                                                                    \
-        LS_EXACT_MODES(LS_BLOCK_##format)                                                                    \
-    }
-#define LS_BLOCK_LS_FP16(mode) ls_exact_16_block(g, x, y, n, store, LS_FP16, mode)
-#define LS_BLOCK_LS_BF16(mode) ls_exact_16_block(g, x, y, n, store, LS_BF16, mode)
-
-LS_EXACT_16_ROW(ls_exact_fp16, LS_FP16)
-LS_EXACT_16_ROW(ls_exact_bf16, LS_BF16)
+LS_EXACT_ROW(ls_exact_fp16, LS_FP16, ls_exact_put_fp16)
+LS_EXACT_ROW(ls_exact_bf16, LS_BF16, ls_exact_put_bf16)
 
 #endif

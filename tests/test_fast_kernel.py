@@ -39,7 +39,7 @@ def test_fp32_results_over_all_exponents():
 def test_a_large_g_meets_a_sigma_below_every_number():
     g = np.full(1000, 1e38, np.float32)
     found = judged(FP32, g, np.linspace(100, 175, 1000, dtype=np.float32))
-    assert found.max_ulp <= 0.68
+    assert found.max_ulp <= 0.95
     assert found.flushed == 0
 
 
