@@ -9,10 +9,18 @@
 /* The three tensors of a call. */
 enum { LS_G, LS_X, LS_Y, LS_TENSORS };
 
-/* Elements of a staging buffer. */
+/* Elements of a tile that is staged, and columns that are gathered, computed and scattered at once: the
+ * memory is busy with the next ones meanwhile. */
 #define LS_STAGE 4096
-/* Bytes of the side of a square tile, where a transposed tensor asks for one: two cache lines. */
-#define LS_SIDE 128
+#define LS_PIECE 512
+/* Where a transposed tensor asks for it, a tile is so many bytes of a column high and elements wide: runs
+ * of some cache lines in either direction. Its staged rows lie a cache line further apart, lest they
+ * meet in one set of the cache. */
+#define LS_TALL 256
+#define LS_WIDE 256
+#define LS_SQUARE (LS_TALL * LS_WIDE)
+/* Bytes of a staging buffer, gaps included. */
+#define LS_STAGED (LS_SQUARE + LS_SQUARE / 8)
 /* Columns from which a row is worth a call of its own. */
 #define LS_ROW 32
 /* Elements of a block where the caller names no size. */
@@ -57,7 +65,9 @@ typedef struct {
     int64_t tiles, tiles_per_chunk;
     int in_place[LS_TENSORS]; /* rows of a tile are used where they lie */
     int by_rows;              /* one call per row; otherwise one per tile, all staged */
-    int square;               /* a transposed tensor: square tiles, staged and fetched ahead */
+    int square;               /* a transposed tensor: wide and high tiles, fetched ahead */
+    int64_t piece;            /* columns that are gathered and computed at once */
+    int64_t gap;              /* bytes between staged rows */
 } ls_plan;
 
 LS_INLINE int64_t ls_min(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -79,12 +89,17 @@ static inline void ls_turn(ls_dim *dim, char *base[LS_TENSORS]) {
     }
 }
 
-/* Whether `a` should be nested inside `b`: y decides, then x, then g. */
+/* Whether `a` should be nested inside `b`: most tensors decide, else y, then x, then g. A tensor that does
+ * not move in one of them has no say. */
 static inline int ls_is_inner(const ls_dim *a, const ls_dim *b) {
-    for (int t = LS_Y; t >= 0; t--)
-        if (ls_abs(a->strides[t]) != ls_abs(b->strides[t]))
-            return ls_abs(a->strides[t]) < ls_abs(b->strides[t]);
-    return 0;
+    int votes = 0, first = 0;
+    for (int t = 0; t < LS_TENSORS; t++) {
+        const int64_t to_a = ls_abs(a->strides[t]), to_b = ls_abs(b->strides[t]);
+        const int vote = to_a && to_b ? (to_a < to_b) - (to_a > to_b) : 0;
+        votes += vote;
+        first = vote ? vote : first;
+    }
+    return votes ? votes > 0 : first > 0;
 }
 
 static inline void ls_sort(ls_dim *dims, int n) {
@@ -206,22 +221,26 @@ static inline void ls_size_tiles(ls_plan *plan) {
         unit[t] = plan->columns.strides[t] == item && ls_is_aligned(plan, t);
         all_unit &= unit[t];
     }
-    const int64_t side = LS_SIDE / item, stage = ls_min(block, LS_STAGE);
+    const int64_t stage = ls_min(block, plan->square ? LS_SQUARE / item : LS_STAGE);
     if (all_unit && (plan->columns.size >= LS_ROW || plan->rows.size == 1)) {
         plan->tile_columns = ls_min(plan->columns.size, block);
         plan->tile_rows = 1;
     } else {
-        plan->tile_columns = ls_min(plan->columns.size, plan->square ? ls_min(side, stage) : stage);
+        plan->tile_columns = ls_min(plan->columns.size, plan->square ? ls_min(LS_WIDE, stage) : stage);
         plan->tile_rows = ls_min(plan->rows.size, stage / plan->tile_columns);
-        if (plan->square && plan->tile_columns == side)
-            plan->tile_rows = ls_min(plan->tile_rows, side);
+        if (plan->square)
+            plan->tile_rows = ls_min(plan->tile_rows, LS_STAGED / (plan->tile_columns * item + LS_LINE));
     }
+    int staged = 0;
     const int long_rows = plan->tile_columns >= LS_ROW || plan->tile_rows == 1;
     plan->by_rows = plan->tile_rows == 1 || plan->job.store.rounding == LS_SR;
     for (int t = 0; t < LS_TENSORS; t++) {
-        plan->in_place[t] = unit[t] && long_rows && !plan->square;
+        plan->in_place[t] = unit[t] && long_rows;
         plan->by_rows |= plan->in_place[t];
+        staged |= !plan->in_place[t];
     }
+    plan->piece = staged && !plan->square ? LS_PIECE : plan->tile_columns;
+    plan->gap = plan->by_rows && plan->square ? LS_LINE : 0;
 }
 
 /* Steps of an outer dimension: one per position, or one per group of layers. */
@@ -254,7 +273,8 @@ static inline int ls_make_plan(ls_plan *plan, const ls_views *views, const ls_jo
     for (int d = 0; d < plan->outer_dims; d++)
         plan->tiles *= ls_steps(plan, d);
     const int64_t elements = plan->tile_rows * plan->tile_columns;
-    plan->tiles_per_chunk = elements < LS_CHUNK ? LS_CHUNK / elements : 1;
+    const int64_t chunk = plan->square ? 8 * LS_CHUNK : LS_CHUNK; /* a chunk's first tile comes unasked */
+    plan->tiles_per_chunk = elements < chunk ? chunk / elements : 1;
     return 1;
 }
 
@@ -300,7 +320,7 @@ static inline ls_tile ls_locate(const ls_plan *plan, int64_t number) {
 }
 
 typedef struct {
-    _Alignas(64) char bytes[LS_TENSORS][LS_STAGE * sizeof(uint32_t)];
+    _Alignas(64) char bytes[LS_TENSORS][LS_STAGED];
 } ls_staging;
 
 static inline ls_strided ls_tensor_of(const ls_plan *plan, const ls_tile *tile, int t) {
@@ -312,43 +332,52 @@ static inline ls_strided ls_tensor_of(const ls_plan *plan, const ls_tile *tile, 
         .itemsize = plan->job.itemsize};
 }
 
-LS_INLINE void ls_fetch_ahead(const ls_plan *plan, int64_t number) {
-    const ls_tile tile = ls_locate(plan, number);
-    for (int t = 0; tile.rows > 0 && t < LS_TENSORS; t++) {
-        const ls_strided tensor = ls_tensor_of(plan, &tile, t);
-        ls_prefetch(&tensor);
+/* A share of what the next tile will be gathered from and scattered to. */
+LS_INLINE void ls_ask_next(const ls_plan *plan, const ls_tile *next, int64_t part, int64_t parts) {
+    for (int t = 0; next->rows > 0 && t < LS_TENSORS; t++) {
+        const ls_strided tensor = ls_tensor_of(plan, next, t);
+        if (!plan->in_place[t])
+            ls_ask_tile(&tensor, part, parts);
     }
 }
 
-static inline void ls_run_tile(const ls_plan *plan, const ls_tile *tile, ls_staging *staging) {
+static inline void ls_run_tile(
+    const ls_plan *plan, const ls_tile *tile, const ls_tile *next, ls_staging *staging) {
     const ls_job *job = &plan->job;
+    const int64_t line = tile->columns * (int64_t)job->itemsize + plan->gap;
     char *at[LS_TENSORS];
     int64_t row_stride[LS_TENSORS];
     for (int t = 0; t < LS_TENSORS; t++) {
         at[t] = plan->in_place[t] ? tile->at[t] : staging->bytes[t];
-        row_stride[t] =
-            plan->in_place[t] ? plan->rows.strides[t] : tile->columns * (int64_t)job->itemsize;
+        row_stride[t] = plan->in_place[t] ? plan->rows.strides[t] : line;
         if (t != LS_Y && !plan->in_place[t])
-            ls_gather(ls_tensor_of(plan, tile, t), at[t]);
+            ls_gather(ls_tensor_of(plan, tile, t), at[t], line);
     }
     const int64_t calls = plan->by_rows ? tile->rows : 1;
     const int64_t n = plan->by_rows ? tile->columns : tile->rows * tile->columns;
-    for (int64_t r = 0; r < calls; r++)
+    for (int64_t r = 0; r < calls; r++) {
+        ls_ask_next(plan, next, r, calls);
         job->block(at[LS_G] + r * row_stride[LS_G], at[LS_X] + r * row_stride[LS_X],
             at[LS_Y] + r * row_stride[LS_Y], (size_t)n,
             tile->index + (uint64_t)(r * plan->rows.weight), &job->store);
+    }
     if (!plan->in_place[LS_Y])
-        ls_scatter(at[LS_Y], ls_tensor_of(plan, tile, LS_Y));
+        ls_scatter(at[LS_Y], line, ls_tensor_of(plan, tile, LS_Y));
 }
 
 static inline void ls_run_tiles(const ls_plan *plan, int64_t first, int64_t end) {
+    const ls_tile none = {.rows = 0};
     ls_staging staging;
+    ls_tile tile = ls_locate(plan, first);
     for (int64_t number = first; number < end; number++) {
-        const ls_tile tile = ls_locate(plan, number);
-        if (plan->square && number + 1 < end)
-            ls_fetch_ahead(plan, number + 1);
-        if (tile.rows > 0)
-            ls_run_tile(plan, &tile, &staging);
+        const ls_tile next = number + 1 < end ? ls_locate(plan, number + 1) : none;
+        for (int64_t start = 0; tile.rows > 0 && start < tile.columns; start += plan->piece) {
+            ls_tile piece = tile;
+            piece.columns = ls_min(plan->piece, tile.columns - start);
+            ls_step(&piece, &plan->columns, start);
+            ls_run_tile(plan, &piece, plan->square ? &next : &none, &staging);
+        }
+        tile = next;
     }
 }
 

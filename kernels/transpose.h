@@ -1,4 +1,4 @@
-/* Transposing a tile of elements: squares that fit 16-byte registers, scalar edges.
+/* Transposing a tile of elements: squares that fit registers, scalar edges.
  *
  * to[j][i] = from[i][j] for i < lines and j < length; elements of a line are neighbours in memory,
  * lines are strides (bytes, any sign, any alignment) apart. A square of n lines is transposed by
@@ -22,12 +22,44 @@ typedef uint16_t ls_8x16 __attribute__((vector_size(16)));
 #define LS_SHUFFLE(type, a, b, ...) __builtin_shuffle(a, b, (type){__VA_ARGS__})
 #endif
 
+#ifdef __AVX2__
+/* 32-byte registers, shuffled within their halves, and the halves last. */
+typedef uint32_t ls_8x32 __attribute__((vector_size(32)));
+#define LS_LOW_8x32(a, b) LS_SHUFFLE(ls_8x32, a, b, 0, 8, 1, 9, 4, 12, 5, 13)
+#define LS_HIGH_8x32(a, b) LS_SHUFFLE(ls_8x32, a, b, 2, 10, 3, 11, 6, 14, 7, 15)
+#define LS_LOW_4x64(a, b) LS_SHUFFLE(ls_8x32, a, b, 0, 1, 8, 9, 4, 5, 12, 13)
+#define LS_HIGH_4x64(a, b) LS_SHUFFLE(ls_8x32, a, b, 2, 3, 10, 11, 6, 7, 14, 15)
+#define LS_LOW_2x128(a, b) LS_SHUFFLE(ls_8x32, a, b, 0, 1, 2, 3, 8, 9, 10, 11)
+#define LS_HIGH_2x128(a, b) LS_SHUFFLE(ls_8x32, a, b, 4, 5, 6, 7, 12, 13, 14, 15)
+
+LS_INLINE void ls_transpose_32(const char *from, int64_t from_line, char *to, int64_t to_line) {
+    ls_8x32 a[8], b[8], c[8], d[8];
+    for (int i = 0; i < 8; i++)
+        memcpy(&a[i], from + i * from_line, sizeof a[i]);
+    for (int i = 0; i < 8; i += 2) {
+        b[i] = LS_LOW_8x32(a[i], a[i + 1]);
+        b[i + 1] = LS_HIGH_8x32(a[i], a[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4)
+        for (int j = 0; j < 2; j++) {
+            c[i + 2 * j] = LS_LOW_4x64(b[i + j], b[i + j + 2]);
+            c[i + 2 * j + 1] = LS_HIGH_4x64(b[i + j], b[i + j + 2]);
+        }
+    for (int i = 0; i < 4; i++) {
+        d[i] = LS_LOW_2x128(c[i], c[i + 4]);
+        d[i + 4] = LS_HIGH_2x128(c[i], c[i + 4]);
+    }
+    for (int i = 0; i < 8; i++)
+        memcpy(to + i * to_line, &d[i], sizeof d[i]);
+}
+#define LS_SIDE_32 8
+#else
+#define LS_SIDE_32 4
+
 #define LS_LOW_32(a, b) LS_SHUFFLE(ls_4x32, a, b, 0, 4, 1, 5)
 #define LS_HIGH_32(a, b) LS_SHUFFLE(ls_4x32, a, b, 2, 6, 3, 7)
-#define LS_LOW_16(a, b) LS_SHUFFLE(ls_8x16, a, b, 0, 8, 1, 9, 2, 10, 3, 11)
-#define LS_HIGH_16(a, b) LS_SHUFFLE(ls_8x16, a, b, 4, 12, 5, 13, 6, 14, 7, 15)
 
-LS_INLINE void ls_transpose_4x4(const char *from, int64_t from_line, char *to, int64_t to_line) {
+LS_INLINE void ls_transpose_32(const char *from, int64_t from_line, char *to, int64_t to_line) {
     ls_4x32 a[4];
     for (int i = 0; i < 4; i++)
         memcpy(&a[i], from + i * from_line, sizeof a[i]);
@@ -38,6 +70,10 @@ LS_INLINE void ls_transpose_4x4(const char *from, int64_t from_line, char *to, i
     for (int i = 0; i < 4; i++)
         memcpy(to + i * to_line, &c[i], sizeof c[i]);
 }
+#endif
+
+#define LS_LOW_16(a, b) LS_SHUFFLE(ls_8x16, a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define LS_HIGH_16(a, b) LS_SHUFFLE(ls_8x16, a, b, 4, 12, 5, 13, 6, 14, 7, 15)
 
 /* One round of the network on eight lines. */
 #define LS_MIX_8(to, from)                                                                   \
@@ -74,7 +110,8 @@ LS_INLINE void ls_transpose_n(
             memcpy(to + j * to_line + i * (int64_t)itemsize,
                 from + i * from_line + j * (int64_t)itemsize, itemsize);
 }
-#define ls_transpose_4x4(from, from_line, to, to_line) \
+#define LS_SIDE_32 4
+#define ls_transpose_32(from, from_line, to, to_line) \
     ls_transpose_n(from, from_line, to, to_line, 4, 4)
 #define ls_transpose_8x8(from, from_line, to, to_line) \
     ls_transpose_n(from, from_line, to, to_line, 8, 2)
@@ -88,15 +125,20 @@ LS_INLINE void ls_transpose_edge(const char *from, int64_t from_line, char *to, 
             memcpy(to + j * to_line + i * item, from + i * from_line + j * item, (size_t)item);
 }
 
+/* Squares follow one another along the side whose lines are further apart: those are many pages and few
+ * sets of a cache, and are used up before they are left. */
 LS_INLINE void ls_transpose_as(const char *from, int64_t from_line, char *to, int64_t to_line,
     int64_t lines, int64_t length, int64_t item, int64_t n) {
     const int64_t square_lines = lines - lines % n, square_length = length - length % n;
-    for (int64_t i = 0; i < square_lines; i += n)
-        for (int64_t j = 0; j < square_length; j += n) {
+    const int64_t from_apart = from_line < 0 ? -from_line : from_line;
+    const int along = from_apart >= (to_line < 0 ? -to_line : to_line);
+    for (int64_t a = 0; a < (along ? square_lines : square_length); a += n)
+        for (int64_t b = 0; b < (along ? square_length : square_lines); b += n) {
+            const int64_t i = along ? a : b, j = along ? b : a;
             const char *source = from + i * from_line + j * item;
             char *target = to + j * to_line + i * item;
             if (item == 4)
-                ls_transpose_4x4(source, from_line, target, to_line);
+                ls_transpose_32(source, from_line, target, to_line);
             else
                 ls_transpose_8x8(source, from_line, target, to_line);
         }
@@ -109,7 +151,7 @@ LS_INLINE void ls_transpose_as(const char *from, int64_t from_line, char *to, in
 static inline void ls_transpose(const char *from, int64_t from_line, char *to, int64_t to_line,
     int64_t lines, int64_t length, size_t itemsize) {
     if (itemsize == 4)
-        ls_transpose_as(from, from_line, to, to_line, lines, length, 4, 4);
+        ls_transpose_as(from, from_line, to, to_line, lines, length, 4, LS_SIDE_32);
     else
         ls_transpose_as(from, from_line, to, to_line, lines, length, 2, 8);
 }

@@ -182,16 +182,20 @@ static void overrun(void) {
     free(memory);
 }
 
-static int shared;
+static volatile int shared;
+static pthread_barrier_t together;
 
+/* Both threads are counting at once: one that had ended might not be seen. */
 static void *count_up(void *unused) {
+    pthread_barrier_wait(&together);
     for (int i = 0; i < 100000; i++)
-        shared++;
+        shared = shared + 1;
     return unused;
 }
 
 static void race(void) {
     pthread_t other;
+    pthread_barrier_init(&together, NULL, 2);
     if (pthread_create(&other, NULL, count_up, NULL) == 0) {
         count_up(NULL);
         pthread_join(other, NULL);
