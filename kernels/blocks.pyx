@@ -328,7 +328,7 @@ def set_floating_point_state(int flags, int direction):
 
 
 def quotient(const double[::1] g, const double[::1] x, double[::1] result, int tier):
-    """g / (1 + e^x) unrounded: by a line of floats (0) or doubles (1), or by the second tier (2)."""
+    """g / (1 + e^x) unrounded: by a line of floats (0) or doubles (1), or the second tier (2)."""
     cdef Py_ssize_t i, n = x.shape[0]
     if g.shape[0] != n or result.shape[0] != n:
         raise ValueError("expected as many results as arguments")
