@@ -56,12 +56,16 @@ class ProviderError(LsbenchError):
 
     ``verdict`` says what the row is recorded as: "crashed", or "contract" for a wrong shape or
     dtype or for changed inputs. ``details`` is longer text, such as the user's traceback.
+    ``brought`` tells that the result is in place all the same: it can be judged.
     """
 
-    def __init__(self, message: str, *, verdict: str = "crashed", details: str = "") -> None:
+    def __init__(
+        self, message: str, *, verdict: str = "crashed", details: str = "", brought: bool = False
+    ) -> None:
         super().__init__(message)
         self.verdict = verdict
         self.details = details
+        self.brought = brought
 
 
 class OutputError(LsbenchError):

@@ -52,7 +52,10 @@ def run_row(case: Case, provider: Provider, settings: Settings, step: Step) -> R
         return _positive(row, case, provider, settings, step)
     except ProviderError as error:
         notes = (*row.notes, error.details) if settings.tracebacks and error.details else row.notes
-        return _closed(replace(row, reason=str(error), notes=notes), case, {error.verdict})
+        row = replace(row, reason=str(error), notes=notes)
+        if error.verdict == "contract":
+            row = replace(row, gates=(*row.gates, _contract(case, str(error))))
+        return _closed(row, case, {error.verdict})
     except (LsbenchError, MemoryError) as error:
         reason = str(error) or "out of memory"
         return _closed(replace(row, reason=reason), case, {"crashed"})
@@ -139,7 +142,12 @@ def _computed(row: Row, case: Case, provider: Provider, settings: Settings, step
     prepared = provider.prepare(call)
     try:
         prepared.run()
-        prepared.fetch()
+        try:
+            prepared.fetch()
+        except ProviderError as error:
+            if error.brought:
+                return _broken(row, case, call, settings, step, str(error))
+            raise
         breaches = _breaches(row, call, held, prepared)
         settings = replace(settings, reference=case.reference or settings.reference)
         row = _judged(row, call, settings, step)
@@ -155,9 +163,24 @@ def _computed(row: Row, case: Case, provider: Provider, settings: Settings, step
         stable = determinism.check(provider, call, axes=axes, repeats=settings.repeats)
         row = replace(row, determinism=stable)
     row = replace(row, reason="; ".join(breaches))
-    contract = Gate("contract", "no breach", row.reason or "none", not breaches, case.source)
+    contract = _contract(case, row.reason)
     row = replace(row, gates=(*row.gates, contract, *gates.evaluate(case.gates, row)))
     return replace(row, verdicts=_verdicts(row, provider, call, settings))
+
+
+def _contract(case: Case, breach: str) -> Gate:
+    """The gate that every computed row has: the operator's contract, and what broke it."""
+    return Gate("contract", "no breach", breach or "none", not breach, case.source)
+
+
+def _broken(row: Row, case: Case, call: Call, settings: Settings, step: Step, breach: str) -> Row:
+    """A result that came with a breach: judged, and no more is asked of its provider."""
+    row = _judged(row, call, replace(settings, second=None), step)
+    row = replace(row, reason=breach)
+    gated = (*row.gates, _contract(case, breach), *gates.evaluate(case.gates, row))
+    assert row.accuracy is not None
+    found = verdicts.of_accuracy(row.accuracy, gated, flushes=False, reads_zero=False)
+    return replace(row, gates=gated, verdicts=verdicts.order(found | {"contract"}))
 
 
 def _timed(

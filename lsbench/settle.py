@@ -35,7 +35,8 @@ def verdict(rows: Sequence[Row], unused: Sequence[Gate], *, complete: bool) -> s
     """The outcome in one line."""
     failed = sum(not row.passed for row in rows)
     unrun = sum(bool({"crashed", "skipped"} & set(row.verdicts)) for row in rows)
-    words = [f"{failed} of {len(rows)} rows failed" if failed else f"{len(rows)} rows, none failed"]
+    counted = f"{len(rows)} row{'s' * (len(rows) != 1)}"
+    words = [f"{failed} of {counted} failed" if failed else f"{counted}, none failed"]
     words += [f"{unrun} could not be run"] if unrun else []
     words += [f"gate {gate.name} {gate.rule} {gate.found}" for gate in unused]
     words += [] if complete else ["interrupted"]

@@ -13,7 +13,7 @@ from calls import call, computed, drawn, worst_ulp
 import lsbench.cases
 from lsbench.errors import ProviderError, UsageError
 from lsbench.formats import FORMATS, FP32
-from lsbench.providers.isolation import isolate
+from lsbench.providers.isolation import Limits, isolate
 from lsbench.providers.registry import resolve
 from lsbench.row import Settings
 from lsbench.runner import run, select
@@ -153,6 +153,7 @@ VIEWS = "    const ls_views *views = &computation->views;\n"
 LAST = "+".join(f"(views->shape[{d}] - 1) * views->strides[LS_Y][{d}]" for d in (0, 1))
 NULLS = "i < LS_ARGUMENTS; i++)\n        if (handles[IN"
 PHASE = "status = prepare(handles, made);"
+LAUNCH = 'close_executor(executor, found, "has run already");'
 STEP = "tensors[t].strides[d] * itemsize;"
 FAULTS = {
     "status off": (PHASE, f"{PHASE[:-1]} ? ACLNN_ERR_RUNTIME_ERROR : ACLNN_SUCCESS;"),
@@ -161,6 +162,8 @@ FAULTS = {
     "stride ignored": (STEP, f"(t == LS_Y ? tensors[t].strides[d] : d == 0 ? 5 : 1) * {STEP[24:]}"),
     "writes past the end": (DRIVE, f"{VIEWS}{DRIVE}\n    views->base[LS_Y][{LAST} + 4] = 0;"),
     "changes an input": (DRIVE, f"{VIEWS}{DRIVE}\n    views->base[LS_X][0] ^= 1;"),
+    "second phase fails": (LAUNCH, f"{LAUNCH[:-1]}, status = ACLNN_ERR_RUNTIME_ERROR;"),
+    "no executor": ("*executor = handle;", "*executor = NULL;"),
     "dies": (DRIVE, "*(volatile int *)8 = 1;"),
 }
 
@@ -171,6 +174,8 @@ EXPECTED = {
     "stride ignored": {"strided": ("stride", "")},
     "writes past the end": {"strided": ("contract", "wrote outside")},
     "changes an input": {"plain": ("contract", "changed self")},
+    "second phase fails": {"plain": ("contract", "second phase returned 361001")},
+    "no executor": {"plain": ("contract", "executor is null")},
     "dies": {"plain": ("crashed", "SIGSEGV")},
 }
 
@@ -192,7 +197,23 @@ def test_a_wrong_library_is_caught_and_its_fault_named(fault, kernels, tmp_path)
         row = found[name]
         assert verdict in row.verdicts, (row.verdicts, row.reason)
         assert said in f"{row.status} {row.reason}"
-    assert found["empty"].verdicts == ("pass",)
+        assert not row.passed or verdict not in ("contract", "accuracy")
+    if fault not in ("second phase fails", "no executor"):
+        assert found["empty"].verdicts == ("pass",)
+
+
+@needs_c
+@pytest.mark.parametrize("isolated", [False, True])
+def test_a_result_that_comes_with_a_breach_is_judged(isolated, kernels, tmp_path):
+    both = f"{VIEWS}{DRIVE}\n    views->base[LS_X][0] ^= 1; views->base[LS_Y][3] ^= 64;"
+    built = acl_builds.library(
+        tmp_path, "-O0", compute=kernels, faults={"operator.c": (DRIVE, both)}
+    )
+    row = rows(f"acl:{built}", tmp_path, limits=Limits(isolate=isolated))["plain"]
+    assert "contract" in row.verdicts
+    assert row.accuracy.max_ulp > 4
+    assert "changed self" in row.reason
+    assert [gate.name for gate in row.gates if not gate.passed][0] == "contract"
 
 
 @needs_c

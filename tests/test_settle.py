@@ -29,7 +29,7 @@ ROOF = GateRule("of_roof", 0.1, source="f.yaml:3")
 def test_a_run_that_passes():
     found = settled([ERROR, ROOF], row())
     assert (found.exit_code, found.gates) == (0, ())
-    assert found.verdict == "1 rows, none failed"
+    assert found.verdict == "1 row, none failed"
 
 
 def test_a_gate_that_no_row_exercised_fails_a_run_that_passes_otherwise():

@@ -99,6 +99,7 @@ class AclRun(Prepared):
 
     def fetch(self) -> None:
         """Bring the result back; ProviderError ("contract") for a write where none belongs."""
+        breaches = []
         for place in self._places:
             storage = np.empty(place.size, np.uint8)
             self._copy(place.data, storage, acl_library.DEVICE_TO_HOST)
@@ -106,12 +107,14 @@ class AclRun(Prepared):
             outside = (storage[: place.before], storage[end:])
             if any(bool((part != CANARY).any()) for part in outside):
                 name = ", ".join(place.names)
-                raise ProviderError(f"wrote outside the view of {name}", verdict="contract")
+                breaches.append(f"wrote outside the view of {name}")
             inside = storage[place.before : end]
             if place.written:
                 place.own[:] = inside
             elif not np.array_equal(inside, place.own):
-                raise ProviderError(f"changed {', '.join(place.names)}", verdict="contract")
+                breaches.append(f"changed {', '.join(place.names)}")
+        if breaches:
+            raise ProviderError("; ".join(breaches), verdict="contract", brought=True)
 
     def time(self, loops: int) -> float:
         """Seconds of ``loops`` second phases, by the device's events."""

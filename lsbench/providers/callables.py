@@ -200,11 +200,11 @@ class _UserCall(Prepared):
         except flavours.Mismatch as mismatch:
             raise ProviderError(f"{self._name} {mismatch}", verdict="contract") from None
         _check(self._name, result, call)
+        call.grad_input[...] = result
         changed = flavour.changed(call.fmt, self._inputs, (call.grad_output, call.self))
         if changed is not None:
             name = ("grad_output", "self")[changed]
-            raise ProviderError(f"{self._name} changed {name}", verdict="contract")
-        call.grad_input[...] = result
+            raise ProviderError(f"{self._name} changed {name}", verdict="contract", brought=True)
 
     def time(self, loops: int) -> float:
         """Seconds by the device's own events where it has them, by the clock elsewhere."""

@@ -210,8 +210,19 @@ class _Loaded(Prepared):
 
     def fetch(self) -> None:
         """Bring the result here; ProviderError ("contract") for writes outside the tensors."""
+        breaches = []
+        for bring in (self._ask_fetch, self.block.take):
+            try:
+                bring()
+            except ProviderError as error:
+                if not error.brought:
+                    raise
+                breaches.append(str(error))
+        if breaches:
+            raise ProviderError("; ".join(breaches), verdict="contract", brought=True)
+
+    def _ask_fetch(self) -> None:
         self._worker.ask("fetch", self.generation, number=self._number)
-        self.block.take()
 
     def time(self, loops: int) -> float:
         """Seconds of ``loops`` computations, measured in the child."""
@@ -302,7 +313,10 @@ class Worker:
             details_text = str(reply.get("details", ""))
             verdict = str(reply.get("verdict"))
             verdict = verdict if verdict in ("contract", "unsupported") else "crashed"
-            raise ProviderError(str(reply["error"]), verdict=verdict, details=details_text)
+            brought = reply.get("brought") is True
+            raise ProviderError(
+                str(reply["error"]), verdict=verdict, details=details_text, brought=brought
+            )
         return reply.get("result")
 
     def _wait(self, timeout: float) -> None:

@@ -138,24 +138,26 @@ class Block:
         Raises ProviderError ("contract") for a write outside the tensors' memory, and for one into
         an input that is read-only here.
         """
-        if not self._guards_whole():
-            raise ProviderError("wrote outside the tensors' memory", verdict="contract")
+        breaches = [] if self._guards_whole() else ["wrote outside the tensors' memory"]
         for stretch in self._stretches:
             place = self._place(stretch)
             if stretch.written:
                 stretch.own()[:] = place
             else:
-                self._take_changes(stretch, place)
+                breaches += self._take_changes(stretch, place)
+        if breaches:
+            raise ProviderError("; ".join(breaches), verdict="contract", brought=True)
 
-    def _take_changes(self, stretch: Stretch, place: Bytes) -> None:
+    def _take_changes(self, stretch: Stretch, place: Bytes) -> list[str]:
         own = stretch.own()
         for at in range(0, stretch.size, _STEP):
             part = slice(at, at + _STEP)
             if not np.array_equal(own[part], place[part]):
                 name = self._read_only(stretch)
                 if name:
-                    raise ProviderError(f"changed {name}", verdict="contract")
+                    return [f"changed {name}"]
                 own[part] = place[part]
+        return []
 
     def _read_only(self, stretch: Stretch) -> str:
         for name in TENSORS:

@@ -51,7 +51,8 @@ def _answer(held: _Held, request: channel.Message, descriptor: int | None) -> ch
             arguments["descriptor"] = descriptor
         return {"result": action(**arguments)}
     except ProviderError as error:
-        return {"error": str(error), "verdict": error.verdict, "details": error.details}
+        told = {"verdict": error.verdict, "details": error.details, "brought": error.brought}
+        return {"error": str(error), **told}
     except LsbenchError as error:
         return {"error": str(error), "verdict": "crashed", "details": ""}
     except KeyboardInterrupt:

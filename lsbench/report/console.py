@@ -194,9 +194,15 @@ def summary(run: Run) -> str:
     """The run in one line: how many rows passed, failed, and were not run."""
     rows = run.rows
     failed = sum(not row.passed for row in rows)
-    unrun = sum(bool({"crashed", "skipped", "unsupported"} & set(row.verdicts)) for row in rows)
+    unrun = sum(
+        row.passed and bool({"crashed", "skipped", "unsupported"} & set(row.verdicts))
+        for row in rows
+    )
+    passed = len(rows) - failed - unrun
     judged = sum(row.accuracy.elements for row in rows if row.accuracy)
-    words = [f"{len(rows)} rows, {len(rows) - failed} passed their gates, {failed} failed"]
+    words = [
+        f"{len(rows)} row{'s' * (len(rows) != 1)}, {passed} passed their gates, {failed} failed"
+    ]
     if unrun:
         words.append(f"{unrun} not run")
     words.append(f"{judged:,} elements judged in {run.duration:.1f} s")
