@@ -21,7 +21,8 @@ static aclError initialise(const char *path) {
     if (path != NULL) {
         FILE *file = fopen(path, "rb");
         if (file == NULL)
-            return ls_fail(ACL_ERROR_INVALID_FILE, "configPath is %s: expected a file to read", path);
+            return ls_fail(
+                ACL_ERROR_INVALID_FILE, "configPath is %s: expected a file to read", path);
         fclose(file);
     }
     const aclError status = ls_settings_read();
@@ -47,8 +48,7 @@ static size_t list_handles(ls_kind kind, const char *what) {
 
 static void list_leaks(void) {
     const size_t found = list_handles(LS_TENSOR, "tensor") + list_handles(LS_EXECUTOR, "executor")
-                         + list_handles(LS_STREAM, "stream") + list_handles(LS_EVENT, "event")
-                         + ls_memory_list();
+        + list_handles(LS_STREAM, "stream") + list_handles(LS_EVENT, "event") + ls_memory_list();
     fprintf(stderr, "lsbench acl: %zu leaks\n", found);
 }
 
@@ -57,8 +57,8 @@ aclError aclFinalize(void) {
     aclError status = ACL_SUCCESS;
     if (!initialised) {
         status = was_initialised
-                     ? ls_fail(ACL_ERROR_REPEAT_FINALIZE, "aclFinalize was called before: expected it once")
-                     : ls_fail(ACL_ERROR_UNINITIALIZE, "not initialised: expected aclInit before");
+            ? ls_fail(ACL_ERROR_REPEAT_FINALIZE, "aclFinalize was called before: expected it once")
+            : ls_fail(ACL_ERROR_UNINITIALIZE, "not initialised: expected aclInit before");
     } else {
         if (ls_settings_now()->check)
             list_leaks();
@@ -106,7 +106,8 @@ aclError aclrtResetDevice(int32_t deviceId) {
 
 aclError aclrtGetDevice(int32_t *deviceId) {
     if (deviceId == NULL)
-        return ls_fail(ACL_ERROR_INVALID_PARAM, "deviceId is null: expected an address for the number");
+        return ls_fail(
+            ACL_ERROR_INVALID_PARAM, "deviceId is null: expected an address for the number");
     ls_lock();
     const aclError status = ls_ready();
     if (status == ACL_SUCCESS)
@@ -117,7 +118,8 @@ aclError aclrtGetDevice(int32_t *deviceId) {
 
 aclError aclrtGetDeviceCount(uint32_t *count) {
     if (count == NULL)
-        return ls_fail(ACL_ERROR_INVALID_PARAM, "count is null: expected an address for the number");
+        return ls_fail(
+            ACL_ERROR_INVALID_PARAM, "count is null: expected an address for the number");
     *count = 1;
     return ACL_SUCCESS;
 }

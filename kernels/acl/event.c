@@ -55,7 +55,8 @@ aclError aclrtCreateEvent(aclrtEvent *event) {
     ls_lock();
     aclError status = ls_ready();
     if (status == ACL_SUCCESS && event == NULL)
-        status = ls_fail(ACL_ERROR_INVALID_PARAM, "event is null: expected an address for the event");
+        status =
+            ls_fail(ACL_ERROR_INVALID_PARAM, "event is null: expected an address for the event");
     if (status == ACL_SUCCESS) {
         ls_event *made = calloc(1, sizeof *made);
         void *handle = made != NULL ? ls_handle_open(LS_EVENT, made) : NULL;
@@ -139,7 +140,9 @@ static aclError on_stream(
     return status;
 }
 
-aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) { return on_stream(event, stream, record); }
+aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
+    return on_stream(event, stream, record);
+}
 
 aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
     return on_stream(event, stream, follow);
@@ -162,7 +165,8 @@ aclError aclrtSynchronizeEvent(aclrtEvent event) {
 
 aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *status) {
     if (status == NULL)
-        return ls_fail(ACL_ERROR_INVALID_PARAM, "status is null: expected an address for the status");
+        return ls_fail(
+            ACL_ERROR_INVALID_PARAM, "status is null: expected an address for the status");
     ls_lock();
     ls_event *found = find(event, "event");
     if (found != NULL) {

@@ -1,4 +1,5 @@
-/* Handles: slots with generations. A slot is reused only when many others have been, oldest first. */
+/* Handles: slots with generations. A slot is reused only when many others have been, oldest first.
+ */
 #include <stdlib.h>
 
 #include "state.h"

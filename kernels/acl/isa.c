@@ -17,14 +17,14 @@ static int has_rest_of_v3(void) {
 
 __attribute__((unused)) static int runs_v3(void) {
     __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2")
-           && __builtin_cpu_supports("fma") && has_rest_of_v3();
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi")
+        && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma") && has_rest_of_v3();
 }
 
 __attribute__((unused)) static int runs_v4(void) {
     return runs_v3() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
-           && __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq")
-           && __builtin_cpu_supports("avx512vl");
+        && __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq")
+        && __builtin_cpu_supports("avx512vl");
 }
 #endif
 

@@ -58,7 +58,8 @@ ls_allocation *ls_memory_at(const void *address) {
 
 static int was_freed(const void *address) {
     for (size_t i = 0; i < LS_REMEMBERED; i++)
-        if (freed[i].start != NULL && (uintptr_t)address - (uintptr_t)freed[i].start < freed[i].size)
+        if (freed[i].start != NULL
+            && (uintptr_t)address - (uintptr_t)freed[i].start < freed[i].size)
             return 1;
     return 0;
 }
@@ -68,10 +69,10 @@ static const char *kind_name(int device) { return device ? "device memory" : "ho
 /* What is known of an address that is not what it should be. */
 static int fail_address(int status, const char *argument, const void *address, int device) {
     const ls_allocation *found = ls_memory_at(address);
-    const char *is = found != NULL           ? kind_name(found->device)
-                     : was_freed(address) ? "memory that was freed"
-                     : device             ? "not memory of aclrtMalloc"
-                                          : "not memory of aclrtMallocHost";
+    const char *is = found != NULL ? kind_name(found->device)
+        : was_freed(address)       ? "memory that was freed"
+        : device                   ? "not memory of aclrtMalloc"
+                                   : "not memory of aclrtMallocHost";
     return ls_fail(status, "%s is %p, %s: expected %s", argument, address, is, kind_name(device));
 }
 
@@ -83,7 +84,8 @@ ls_allocation *ls_memory_find(const char *argument, const void *address, size_t 
     }
     const size_t left = found->size - (size_t)((const char *)address - found->start);
     if (bytes > left) {
-        ls_fail(0, "%s reaches %zu bytes from %p, expected at most the %zu that its allocation has left",
+        ls_fail(0,
+            "%s reaches %zu bytes from %p, expected at most the %zu that its allocation has left",
             argument, bytes, address, left);
         return NULL;
     }
@@ -187,7 +189,8 @@ static aclError allocate(const char *argument, void **address, size_t size, int 
     if (start == NULL || !insert(made)) {
         free(start);
         free(made);
-        return ls_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "size is %zu: there is not so much memory", size);
+        return ls_fail(
+            ACL_ERROR_RT_MEMORY_ALLOCATION, "size is %zu: there is not so much memory", size);
     }
     *address = start;
     return ACL_SUCCESS;
@@ -205,8 +208,8 @@ static aclError release(const char *argument, void *address, int device) {
             (size_t)((char *)address - found->start), (void *)found->start);
     if (ls_memory_is_used(found))
         return ls_fail(ACL_ERROR_RT_MEMORY_FREE,
-            "%s is %p, which a stream still uses: expected its stream to be synchronized before", argument,
-            address);
+            "%s is %p, which a stream still uses: expected its stream to be synchronized before",
+            argument, address);
     const size_t at = after(address) - 1;
     memmove(&allocations[at], &allocations[at + 1], (count - at - 1) * sizeof *allocations);
     count--;

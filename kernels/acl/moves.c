@@ -64,8 +64,8 @@ static aclError check_copy(ls_move *move, size_t most, aclrtMemcpyKind kind) {
         return ls_fail(ACL_ERROR_INVALID_PARAM, "%s is null: expected an address",
             move->to == NULL ? "dst" : "src");
     if (!ends_of(kind, move->to, move->from, &to_device, &from_device))
-        return ls_fail(ACL_ERROR_INVALID_PARAM, "kind is %d: expected 0 to 4, a kind of aclrtMemcpyKind",
-            (int)kind);
+        return ls_fail(ACL_ERROR_INVALID_PARAM,
+            "kind is %d: expected 0 to 4, a kind of aclrtMemcpyKind", (int)kind);
     if (move->bytes > most)
         return ls_fail(ACL_ERROR_INVALID_PARAM,
             "count is %zu: expected at most destMax, which is %zu", move->bytes, most);
@@ -83,8 +83,9 @@ static aclError check_fill(ls_move *move, size_t most) {
             "count is %zu: expected at most maxCount, which is %zu", move->bytes, most);
     const ls_allocation *known = ls_memory_at(move->to);
     const int device = known == NULL || ls_memory_is_device(known);
-    return check_end("devPtr", move->to, move->bytes, device, &move->target) ? ACL_SUCCESS
-                                                                            : ACL_ERROR_INVALID_PARAM;
+    return check_end("devPtr", move->to, move->bytes, device, &move->target)
+        ? ACL_SUCCESS
+        : ACL_ERROR_INVALID_PARAM;
 }
 
 /* With LSBENCH_ACL_CHECK=1: a host thread touches what a stream may still be at work on. */
@@ -93,8 +94,10 @@ static void warn_early(const ls_move *move) {
         return;
     if (move->source != NULL && ls_memory_is_written(move->source))
         fprintf(stderr,
-            "lsbench acl: %p is read before the stream that writes it was synchronized: its bytes may be "
-            "old\n", (const void *)move->from);
+            "lsbench acl: %p is read before the stream that writes it was synchronized: its bytes "
+            "may be "
+            "old\n",
+            (const void *)move->from);
     if (move->target != NULL && ls_memory_is_used(move->target))
         fprintf(stderr,
             "lsbench acl: %p is written before the stream that uses it was synchronized\n",
@@ -135,7 +138,8 @@ static aclError move_later(const ls_move *move, aclrtStream handle) {
     return ACL_SUCCESS;
 }
 
-aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind) {
+aclError aclrtMemcpy(
+    void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind) {
     ls_move move = {.to = dst, .from = src, .bytes = count};
     ls_lock();
     aclError status = ls_ready();
@@ -147,8 +151,8 @@ aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, a
     return status;
 }
 
-aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
-    aclrtStream stream) {
+aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t count,
+    aclrtMemcpyKind kind, aclrtStream stream) {
     ls_move move = {.to = dst, .from = src, .bytes = count};
     ls_lock();
     aclError status = ls_ready();
@@ -172,7 +176,8 @@ aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)
     return status;
 }
 
-aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream) {
+aclError aclrtMemsetAsync(
+    void *devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream) {
     ls_move move = {.to = devPtr, .bytes = count, .value = value};
     ls_lock();
     aclError status = ls_ready();

@@ -7,7 +7,8 @@
 #include "overlap.h"
 #include "settings.h"
 
-/* gradOutput, self and gradInput as the driver numbers them, then buffer, which only has to exist. */
+/* gradOutput, self and gradInput as the driver numbers them, then buffer, which only has to exist.
+ */
 enum { LS_BUFFER = LS_TENSORS, LS_ARGUMENTS };
 /* Elements up to which one thread works alone: starting another costs as much as they do. */
 #define LS_SERIAL 32768
@@ -58,9 +59,9 @@ static const char *type_name(aclDataType type) {
 }
 
 static const char *types_name(unsigned types) {
-    return types == 0                ? "nothing: it does not have the operator"
-           : types & 1u << LS_BF16 ? "FLOAT, FLOAT16, BFLOAT16"
-                                    : "FLOAT, FLOAT16";
+    return types == 0           ? "nothing: it does not have the operator"
+        : types & 1u << LS_BF16 ? "FLOAT, FLOAT16, BFLOAT16"
+                                : "FLOAT, FLOAT16";
 }
 
 /* ---- the first phase: null, then data types, then shapes, then memory ---- */
@@ -83,14 +84,15 @@ static int check_types(const ls_tensor *tensors, const ls_settings *settings) {
 static int check_shapes(const ls_tensor *tensors) {
     for (int t = 0; t < LS_TENSORS; t++)
         if (tensors[t].ndim < 1 || tensors[t].ndim > LS_MAX_DIMS)
-            return ls_fail(ACLNN_ERR_PARAM_INVALID, "%s has %" PRIu64 " dimensions: expected 1 to %d",
-                NAMES[t], tensors[t].ndim, LS_MAX_DIMS);
+            return ls_fail(ACLNN_ERR_PARAM_INVALID,
+                "%s has %" PRIu64 " dimensions: expected 1 to %d", NAMES[t], tensors[t].ndim,
+                LS_MAX_DIMS);
     const ls_tensor *first = &tensors[0];
     for (int t = 1; t < LS_TENSORS; t++)
         if (tensors[t].ndim != first->ndim
             || memcmp(tensors[t].shape, first->shape, first->ndim * sizeof *first->shape) != 0)
-            return ls_fail(ACLNN_ERR_PARAM_INVALID, "%s has shape %s: expected %s as gradOutput", NAMES[t],
-                ls_write_shape(tensors[t].shape, tensors[t].ndim).text,
+            return ls_fail(ACLNN_ERR_PARAM_INVALID, "%s has shape %s: expected %s as gradOutput",
+                NAMES[t], ls_write_shape(tensors[t].shape, tensors[t].ndim).text,
                 ls_write_shape(first->shape, first->ndim).text);
     return ACLNN_SUCCESS;
 }
@@ -112,20 +114,21 @@ static ls_allocation *find_memory(const char *name, const ls_tensor *tensor, int
 static int check_view(const char *name, const ls_tensor *tensor, int64_t itemsize) {
     int64_t first, last;
     if (tensor->offset < 0)
-        return ls_fail(ACLNN_ERR_PARAM_INVALID, "%s has offset %" PRId64 ": expected no negative one", name,
-            tensor->offset);
+        return ls_fail(ACLNN_ERR_PARAM_INVALID,
+            "%s has offset %" PRId64 ": expected no negative one", name, tensor->offset);
     for (uint64_t d = 0; d < tensor->ndim; d++)
         if (tensor->strides[d] < 0)
-            return ls_fail(ACLNN_ERR_PARAM_INVALID, "%s has strides %s: expected no negative one", name,
-                ls_write_shape(tensor->strides, tensor->ndim).text);
+            return ls_fail(ACLNN_ERR_PARAM_INVALID, "%s has strides %s: expected no negative one",
+                name, ls_write_shape(tensor->strides, tensor->ndim).text);
     if (tensor->size == 0)
         return ACLNN_SUCCESS;
     if (!ls_tensor_extent(tensor, &first, &last) || last >= tensor->storage_size)
         return ls_fail(ACLNN_ERR_PARAM_INVALID,
-            "%s has shape %s, strides %s and offset %" PRId64 ": expected them inside its storage of %" PRId64
-            " elements",
+            "%s has shape %s, strides %s and offset %" PRId64
+            ": expected them inside its storage of %" PRId64 " elements",
             name, ls_write_shape(tensor->shape, tensor->ndim).text,
-            ls_write_shape(tensor->strides, tensor->ndim).text, tensor->offset, tensor->storage_size);
+            ls_write_shape(tensor->strides, tensor->ndim).text, tensor->offset,
+            tensor->storage_size);
     return find_memory(name, tensor, itemsize) != NULL ? ACLNN_SUCCESS : ACLNN_ERR_PARAM_INVALID;
 }
 
@@ -138,13 +141,15 @@ static int check_memory(const ls_tensor *tensors, int64_t itemsize) {
         return ACLNN_SUCCESS;
     if (ls_tensor_meets_itself(y) != LS_APART)
         return ls_fail(ACLNN_ERR_PARAM_INVALID,
-            "gradInput with shape %s and strides %s has two indices at one address: expected one address each",
+            "gradInput with shape %s and strides %s has two indices at one address: expected one "
+            "address each",
             ls_write_shape(y->shape, y->ndim).text, ls_write_shape(y->strides, y->ndim).text);
     for (int t = 0; t < LS_Y; t++) {
         const ls_meeting meeting = ls_tensors_meet(y, &tensors[t], itemsize);
         if (meeting != LS_APART && meeting != LS_SAME)
             return ls_fail(ACLNN_ERR_PARAM_INVALID,
-                "gradInput overlaps %s in part: expected memory of its own or the very same view", NAMES[t]);
+                "gradInput overlaps %s in part: expected memory of its own or the very same view",
+                NAMES[t]);
     }
     return ACLNN_SUCCESS;
 }
@@ -172,7 +177,8 @@ static int prepare(const void *const *handles, ls_executor *made) {
     return check_memory(made->tensors, (int64_t)aclDataTypeSize(made->tensors[0].type));
 }
 
-static int first_null(const void *const *handles, const uint64_t *size, aclOpExecutor *const *executor) {
+static int first_null(
+    const void *const *handles, const uint64_t *size, aclOpExecutor *const *executor) {
     static const int IN_ORDER[LS_ARGUMENTS] = {LS_G, LS_X, LS_BUFFER, LS_Y};
     for (int i = 0; i < LS_ARGUMENTS; i++)
         if (handles[IN_ORDER[i]] == NULL)
@@ -184,8 +190,9 @@ static int first_null(const void *const *handles, const uint64_t *size, aclOpExe
     return ACLNN_SUCCESS;
 }
 
-aclnnStatus aclnnLogSigmoidBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self,
-    const aclTensor *buffer, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor) {
+aclnnStatus aclnnLogSigmoidBackwardGetWorkspaceSize(const aclTensor *gradOutput,
+    const aclTensor *self, const aclTensor *buffer, aclTensor *gradInput, uint64_t *workspaceSize,
+    aclOpExecutor **executor) {
     const void *const handles[LS_ARGUMENTS] = {gradOutput, self, gradInput, buffer};
     int status = first_null(handles, workspaceSize, executor);
     if (status != ACLNN_SUCCESS)
@@ -214,9 +221,9 @@ aclnnStatus aclnnLogSigmoidBackwardGetWorkspaceSize(const aclTensor *gradOutput,
 
 static int find_executor(aclOpExecutor *handle, ls_executor **found) {
     *found = ls_handle_find(LS_EXECUTOR, handle, "executor");
-    return *found != NULL   ? ACLNN_SUCCESS
-           : handle == NULL ? ACLNN_ERR_PARAM_NULLPTR
-                            : ACLNN_ERR_PARAM_INVALID;
+    return *found != NULL ? ACLNN_SUCCESS
+        : handle == NULL  ? ACLNN_ERR_PARAM_NULLPTR
+                          : ACLNN_ERR_PARAM_INVALID;
 }
 
 static void close_executor(const void *handle, ls_executor *executor, const char *fate) {
@@ -247,7 +254,8 @@ aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor) {
 void ls_executors_end(void) {
     size_t position = 0;
     for (void *handle; (handle = ls_handle_next(LS_EXECUTOR, &position)) != NULL;)
-        close_executor(handle, ls_handle_find(LS_EXECUTOR, handle, "executor"), "was ended by aclFinalize");
+        close_executor(
+            handle, ls_handle_find(LS_EXECUTOR, handle, "executor"), "was ended by aclFinalize");
 }
 
 /* ---- the second phase ---- */
@@ -287,8 +295,10 @@ static int check_workspace(
     const ls_executor *executor, const void *workspace, uint64_t size, ls_allocation **found) {
     *found = NULL;
     if (size < executor->workspace)
-        return ls_fail(ACLNN_ERR_PARAM_INVALID, "workspaceSize is %" PRIu64 ": expected the %" PRIu64
-                       " bytes that the first phase asked for", size, executor->workspace);
+        return ls_fail(ACLNN_ERR_PARAM_INVALID,
+            "workspaceSize is %" PRIu64 ": expected the %" PRIu64
+            " bytes that the first phase asked for",
+            size, executor->workspace);
     if (size > 0 && workspace == NULL)
         return ls_fail(ACLNN_ERR_PARAM_NULLPTR,
             "workspace is null: expected device memory of %" PRIu64 " bytes", size);
@@ -311,8 +321,7 @@ static int check_again(const ls_executor *executor, ls_allocation **memory) {
     return ACLNN_SUCCESS;
 }
 
-static int launch(
-    const ls_executor *executor, void *workspace, uint64_t size, ls_stream *stream) {
+static int launch(const ls_executor *executor, void *workspace, uint64_t size, ls_stream *stream) {
     ls_allocation *memory[LS_TENSORS], *work;
     int status = check_workspace(executor, workspace, size, &work);
     if (status != ACLNN_SUCCESS || executor->tensors[LS_Y].size == 0)

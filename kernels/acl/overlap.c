@@ -1,9 +1,9 @@
 /* Shared addresses as a bounded linear equation: exact, with a limit on the work.
  *
  * Two views meet where a_1 x_1 + ... + a_n x_n = b has a solution with 0 <= x_i <= u_i: the x_i are
- * indices (those of the second view counted from its end, so that every coefficient is positive) and
- * the bytes inside an element. The search takes the largest coefficient first; what the others can
- * reach bounds its values, two or three of them for the strides that tensors have, and their
+ * indices (those of the second view counted from its end, so that every coefficient is positive)
+ * and the bytes inside an element. The search takes the largest coefficient first; what the others
+ * can reach bounds its values, two or three of them for the strides that tensors have, and their
  * greatest common divisor rules out the rest. Strides made to be hard exhaust LS_WORK and stay
  * undecided.
  */
@@ -127,8 +127,8 @@ ls_meeting ls_tensor_meets_itself(const ls_tensor *tensor) {
             order[at] = order[at - 1];
         order[at] = (int)d;
     }
-    /* The difference of two indices, its first part that is not zero made positive: 1 + x there, and
-     * from -u to u after it. */
+    /* The difference of two indices, its first part that is not zero made positive: 1 + x there,
+     * and from -u to u after it. */
     ls_meeting worst = LS_APART;
     for (int first = 0; first < count && worst != LS_MEETING; first++) {
         const int64_t stride = tensor->strides[order[first]];

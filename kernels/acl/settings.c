@@ -50,9 +50,10 @@ static aclError read_number(const char *name, uint64_t least, uint64_t most, uin
     char *end;
     errno = 0;
     const unsigned long long read = strtoull(value, &end, 10);
-    if (value[0] < '0' || value[0] > '9' || *end != '\0' || errno != 0 || read < least || read > most)
-        return ls_fail(ACL_ERROR_INVALID_PARAM, "%s is %s: expected a number from %llu to %llu", name, value,
-            (unsigned long long)least, (unsigned long long)most);
+    if (value[0] < '0' || value[0] > '9' || *end != '\0' || errno != 0 || read < least
+        || read > most)
+        return ls_fail(ACL_ERROR_INVALID_PARAM, "%s is %s: expected a number from %llu to %llu",
+            name, value, (unsigned long long)least, (unsigned long long)most);
     *number = read;
     return ACL_SUCCESS;
 }
@@ -89,7 +90,8 @@ static aclError find_kernel(const ls_compute *compute, const char *name, ls_sett
             return ACL_SUCCESS;
         }
         const size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", compute->kernels[i].name);
+        snprintf(
+            known + used, sizeof known - used, "%s%s", used ? ", " : "", compute->kernels[i].name);
     }
     return ls_fail(
         ACL_ERROR_INVALID_PARAM, "LSBENCH_ACL_KERNEL is %s: expected one of %s", name, known);
@@ -139,7 +141,8 @@ const char *lsbenchAclDescribe(void) {
     ls_lock();
     const ls_settings *settings = ls_settings_now();
     if (settings != NULL)
-        snprintf(line, sizeof line, "lsbench acl: kernel %s (%s)", settings->kernel->name, settings->isa);
+        snprintf(line, sizeof line, "lsbench acl: kernel %s (%s)", settings->kernel->name,
+            settings->isa);
     ls_unlock();
     return settings != NULL ? line : NULL;
 }

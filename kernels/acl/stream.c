@@ -169,7 +169,8 @@ static aclError create(aclrtStream *stream) {
     if (status != ACL_SUCCESS)
         return status;
     if (stream == NULL)
-        return ls_fail(ACL_ERROR_INVALID_PARAM, "stream is null: expected an address for the stream");
+        return ls_fail(
+            ACL_ERROR_INVALID_PARAM, "stream is null: expected an address for the stream");
     ls_stream *made = start();
     void *handle = made != NULL ? ls_handle_open(LS_STREAM, made) : NULL;
     if (handle == NULL) {

@@ -56,7 +56,8 @@ int ls_tensor_extent(const ls_tensor *tensor, int64_t *first, int64_t *last) {
     return 1;
 }
 
-/* Copy dimensions and count their elements; returns 0 and a message for those that make no sense. */
+/* Copy dimensions and count their elements; returns 0 and a message for those that make no sense.
+ */
 static int take_dims(
     const char *argument, const int64_t *dims, uint64_t ndim, int64_t *taken, int64_t *size) {
     int64_t product = 1;
@@ -71,7 +72,8 @@ static int take_dims(
     }
     for (uint64_t d = 0; d < ndim; d++) {
         if (dims[d] < 0) {
-            ls_fail(0, "%s[%" PRIu64 "] is %" PRId64 ": expected no negative number", argument, d, dims[d]);
+            ls_fail(0, "%s[%" PRIu64 "] is %" PRId64 ": expected no negative number", argument, d,
+                dims[d]);
             return 0;
         }
         taken[d] = dims[d];
@@ -79,7 +81,8 @@ static int take_dims(
         overflows |= __builtin_mul_overflow(product, dims[d] ? dims[d] : 1, &product);
     }
     if (overflows) {
-        ls_fail(0, "%s is %s: expected a size below 2^63", argument, ls_write_shape(dims, ndim).text);
+        ls_fail(
+            0, "%s is %s: expected a size below 2^63", argument, ls_write_shape(dims, ndim).text);
         return 0;
     }
     *size = empty ? 0 : product;
@@ -104,7 +107,8 @@ aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDat
         return NULL;
     }
     if (!take_dims("viewDims", viewDims, viewDimsNum, made->shape, &made->size)
-        || !take_dims("storageDims", storageDims, storageDimsNum, made->storage, &made->storage_size)) {
+        || !take_dims(
+            "storageDims", storageDims, storageDimsNum, made->storage, &made->storage_size)) {
         free(made);
         return NULL;
     }
@@ -131,7 +135,9 @@ aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDat
 /* Call with the lock held; 161001 for NULL, 161002 for what is no live tensor. */
 static aclnnStatus find(const aclTensor *handle, ls_tensor **found) {
     *found = ls_handle_find(LS_TENSOR, handle, "tensor");
-    return *found != NULL ? ACLNN_SUCCESS : handle == NULL ? ACLNN_ERR_PARAM_NULLPTR : ACLNN_ERR_PARAM_INVALID;
+    return *found != NULL ? ACLNN_SUCCESS
+        : handle == NULL  ? ACLNN_ERR_PARAM_NULLPTR
+                          : ACLNN_ERR_PARAM_INVALID;
 }
 
 aclnnStatus aclDestroyTensor(const aclTensor *tensor) {
@@ -163,7 +169,8 @@ static void *_Znam(size_t size) { return malloc(size); }
 #define LS_HAS_NEW 0
 #endif
 
-/* An array that the caller owns; its length may be 0, its address is none but for want of memory. */
+/* An array that the caller owns; its length may be 0, its address is none but for want of memory.
+ */
 static int64_t *hand_out(const int64_t *numbers, uint64_t count) {
     const size_t bytes = (count ? count : 1) * sizeof *numbers;
     int64_t *copy = LS_HAS_NEW ? _Znam(bytes) : malloc(bytes);
@@ -174,7 +181,8 @@ static int64_t *hand_out(const int64_t *numbers, uint64_t count) {
 
 typedef enum { LS_SHAPE, LS_STRIDES, LS_STORAGE } ls_list;
 
-static aclnnStatus get_list(const aclTensor *handle, ls_list which, int64_t **list, uint64_t *length) {
+static aclnnStatus get_list(
+    const aclTensor *handle, ls_list which, int64_t **list, uint64_t *length) {
     if (list == NULL || length == NULL)
         return ls_fail(ACLNN_ERR_PARAM_NULLPTR, "%s is null: expected an address for the %s",
             list == NULL ? "list" : "length", list == NULL ? "numbers" : "length");
@@ -182,9 +190,9 @@ static aclnnStatus get_list(const aclTensor *handle, ls_list which, int64_t **li
     ls_lock();
     aclnnStatus status = find(handle, &found);
     if (status == ACLNN_SUCCESS) {
-        const int64_t *from = which == LS_SHAPE     ? found->shape
-                              : which == LS_STRIDES ? found->strides
-                                                    : found->storage;
+        const int64_t *from = which == LS_SHAPE ? found->shape
+            : which == LS_STRIDES               ? found->strides
+                                                : found->storage;
         const uint64_t count = which == LS_STORAGE ? found->storage_ndim : found->ndim;
         int64_t *made = hand_out(from, count);
         if (made != NULL) {
@@ -202,16 +210,19 @@ aclnnStatus aclGetViewShape(const aclTensor *tensor, int64_t **viewDims, uint64_
     return get_list(tensor, LS_SHAPE, viewDims, viewDimsNum);
 }
 
-aclnnStatus aclGetViewStrides(const aclTensor *tensor, int64_t **stridesValue, uint64_t *stridesNum) {
+aclnnStatus aclGetViewStrides(
+    const aclTensor *tensor, int64_t **stridesValue, uint64_t *stridesNum) {
     return get_list(tensor, LS_STRIDES, stridesValue, stridesNum);
 }
 
-aclnnStatus aclGetStorageShape(const aclTensor *tensor, int64_t **storageDims, uint64_t *storageDimsNum) {
+aclnnStatus aclGetStorageShape(
+    const aclTensor *tensor, int64_t **storageDims, uint64_t *storageDimsNum) {
     return get_list(tensor, LS_STORAGE, storageDims, storageDimsNum);
 }
 
 /* The description of a tensor as it stands now. */
-static aclnnStatus get_copy(const aclTensor *handle, const char *argument, const void *out, ls_tensor *copy) {
+static aclnnStatus get_copy(
+    const aclTensor *handle, const char *argument, const void *out, ls_tensor *copy) {
     if (out == NULL)
         return ls_fail(ACLNN_ERR_PARAM_NULLPTR, "%s is null: expected an address for it", argument);
     ls_tensor *found;

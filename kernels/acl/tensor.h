@@ -16,8 +16,8 @@ typedef struct {
     char *data;
 } ls_tensor;
 
-/* First and last element of the storage that the view touches; the view is not empty and its strides
- * are not negative. Returns 0 where that cannot be counted. */
+/* First and last element of the storage that the view touches; the view is not empty and its
+ * strides are not negative. Returns 0 where that cannot be counted. */
 int ls_tensor_extent(const ls_tensor *tensor, int64_t *first, int64_t *last);
 
 /* "[2, 3]" */
