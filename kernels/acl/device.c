@@ -1,6 +1,7 @@
 /* The process's use of the device: aclInit to aclFinalize, and device 0 in between. */
 #include <stdio.h>
 
+#include "quarantine.h"
 #include "settings.h"
 #include "state.h"
 
@@ -67,6 +68,7 @@ aclError aclFinalize(void) {
         ls_events_end();
         ls_executors_end();
         ls_tensors_end();
+        ls_quarantine_end();
     }
     ls_unlock();
     return status;

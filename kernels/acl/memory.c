@@ -1,13 +1,15 @@
 /* Memory of the device and of the host: who owns which bytes, and which stream still needs them. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include "quarantine.h"
 #include "state.h"
 
 #define LS_ALIGNMENT 64
-/* Freed ranges that are remembered, to tell a use after free from a stray address. */
-#define LS_REMEMBERED 256
 
 /* The last task of a stream that reads or writes an allocation, and the last that writes it. */
 typedef struct {
@@ -18,22 +20,17 @@ typedef struct {
 struct ls_allocation {
     char *start;
     size_t size;
+    uint64_t serial; /* counted from 1: an address may come again, this does not */
     int device;
     int held; /* by host threads that copy, or for good where a use could not be noted */
     ls_use *uses;
     size_t use_count, use_room;
 };
 
-typedef struct {
-    const char *start;
-    size_t size;
-} ls_range;
-
 /* Sorted by address. */
 static ls_allocation **allocations;
 static size_t count, room;
-static ls_range freed[LS_REMEMBERED];
-static size_t freed_next;
+static uint64_t made_so_far;
 
 /* Index of the first allocation that starts after an address. */
 static size_t after(const void *address) {
@@ -56,12 +53,8 @@ ls_allocation *ls_memory_at(const void *address) {
     return (uintptr_t)address - (uintptr_t)found->start < found->size ? found : NULL;
 }
 
-static int was_freed(const void *address) {
-    for (size_t i = 0; i < LS_REMEMBERED; i++)
-        if (freed[i].start != NULL
-            && (uintptr_t)address - (uintptr_t)freed[i].start < freed[i].size)
-            return 1;
-    return 0;
+uint64_t ls_memory_serial(const ls_allocation *allocation) {
+    return allocation != NULL ? allocation->serial : 0;
 }
 
 static const char *kind_name(int device) { return device ? "device memory" : "host memory"; }
@@ -69,10 +62,10 @@ static const char *kind_name(int device) { return device ? "device memory" : "ho
 /* What is known of an address that is not what it should be. */
 static int fail_address(int status, const char *argument, const void *address, int device) {
     const ls_allocation *found = ls_memory_at(address);
-    const char *is = found != NULL ? kind_name(found->device)
-        : was_freed(address)       ? "memory that was freed"
-        : device                   ? "not memory of aclrtMalloc"
-                                   : "not memory of aclrtMallocHost";
+    const char *is = found != NULL      ? kind_name(found->device)
+        : ls_quarantine_has(address, 1) ? "memory that was freed"
+        : device                        ? "foreign memory, not of aclrtMalloc"
+                                        : "foreign memory, not of aclrtMallocHost";
     return ls_fail(status, "%s is %p, %s: expected %s", argument, address, is, kind_name(device));
 }
 
@@ -90,6 +83,36 @@ ls_allocation *ls_memory_find(const char *argument, const void *address, size_t 
         return NULL;
     }
     return found;
+}
+
+/* Whether all pages of [address, address + bytes) exist; msync has nothing to write back there. */
+static int is_mapped(const void *address, size_t bytes) {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)address;
+    const uintptr_t start = from & ~(page - 1);
+    return msync((void *)start, (size_t)(from - start) + bytes, MS_ASYNC) == 0 || errno != ENOMEM;
+}
+
+int ls_memory_check_foreign(const char *argument, const void *address, size_t bytes) {
+    const uintptr_t from = (uintptr_t)address;
+    const size_t at = after(address);
+    const char *reaches = NULL;
+    if (ls_quarantine_has(address, 1)) {
+        fail_address(0, argument, address, 0);
+        return 0;
+    }
+    if (bytes > UINTPTR_MAX - from)
+        reaches = "past the last address";
+    else if (at < count && (uintptr_t)allocations[at]->start - from < bytes)
+        reaches = allocations[at]->device ? "into device memory" : "into memory of aclrtMallocHost";
+    else if (ls_quarantine_has(address, bytes))
+        reaches = "into memory that was freed";
+    else if (bytes > 0 && !is_mapped(address, bytes))
+        reaches = "memory that the process does not have";
+    if (reaches == NULL)
+        return 1;
+    ls_fail(0, "%s is %p, foreign memory, and its %zu bytes reach %s: expected host memory",
+        argument, address, bytes, reaches);
+    return 0;
 }
 
 /* Forget uses that the host has waited for. */
@@ -170,6 +193,15 @@ static int insert(ls_allocation *made) {
     return 1;
 }
 
+/* Memory from the system, for which freed memory is given up where there is no other. */
+static void *ask_system(size_t size) {
+    void *start = NULL;
+    if (posix_memalign(&start, LS_ALIGNMENT, size) == 0)
+        return start;
+    ls_quarantine_end();
+    return posix_memalign(&start, LS_ALIGNMENT, size) == 0 ? start : NULL;
+}
+
 static aclError allocate(const char *argument, void **address, size_t size, int device) {
     const aclError status = ls_ready();
     if (status != ACL_SUCCESS)
@@ -181,11 +213,10 @@ static aclError allocate(const char *argument, void **address, size_t size, int 
     if (size == 0)
         return ls_fail(ACL_ERROR_INVALID_PARAM, "size is 0: expected at least 1 byte");
     ls_allocation *made = calloc(1, sizeof *made);
-    void *start = NULL;
-    if (made == NULL || posix_memalign(&start, LS_ALIGNMENT, size) != 0)
-        start = NULL;
+    char *start = made != NULL ? ask_system(size) : NULL;
     if (start != NULL)
-        *made = (ls_allocation){.start = start, .size = size, .device = device};
+        *made = (ls_allocation){
+            .start = start, .size = size, .serial = ++made_so_far, .device = device};
     if (start == NULL || !insert(made)) {
         free(start);
         free(made);
@@ -213,8 +244,7 @@ static aclError release(const char *argument, void *address, int device) {
     const size_t at = after(address) - 1;
     memmove(&allocations[at], &allocations[at + 1], (count - at - 1) * sizeof *allocations);
     count--;
-    freed[freed_next++ % LS_REMEMBERED] = (ls_range){found->start, found->size};
-    free(found->start);
+    ls_quarantine_take(found->start, found->size);
     free(found->uses);
     free(found);
     return ACL_SUCCESS;

@@ -25,14 +25,14 @@ static void run_move(ls_task *task) {
         memmove(move->to, move->from, move->bytes);
 }
 
-/* One end of a copy: device memory must be an allocation; of host memory only what aclrtMallocHost
- * returned is known. */
+/* One end of a copy: device memory must be an allocation; of host memory that aclrtMallocHost did
+ * not return no more is known than that it is there and nothing else. */
 static int check_end(
     const char *argument, const void *address, size_t bytes, int device, ls_allocation **found) {
     const ls_allocation *known = ls_memory_at(address);
     *found = NULL;
     if (!device && known == NULL)
-        return 1;
+        return ls_memory_check_foreign(argument, address, bytes);
     *found = ls_memory_find(argument, address, bytes, device);
     return *found != NULL;
 }

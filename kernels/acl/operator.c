@@ -108,6 +108,16 @@ static ls_allocation *find_memory(const char *name, const ls_tensor *tensor, int
     size_t reach;
     if (__builtin_mul_overflow((size_t)last + 1, (size_t)itemsize, &reach))
         reach = SIZE_MAX;
+    const ls_allocation *there = ls_memory_at(tensor->data);
+    if (there != NULL && ls_memory_serial(there) != tensor->serial) {
+        ls_fail(0,
+            "%s is on %p, memory that was %s and given out again: expected a tensor made on what "
+            "is there",
+            name, (void *)tensor->data,
+            tensor->serial != 0 ? "freed after the tensor was made"
+                                : "freed when the tensor was made");
+        return NULL;
+    }
     return ls_memory_find(name, tensor->data, reach, 1);
 }
 

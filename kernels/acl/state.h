@@ -89,7 +89,13 @@ ls_allocation *ls_memory_at(const void *address);
 /* The allocation that holds bytes [address, address + bytes), of device or host memory; NULL and a
  * message that names the argument where there is none (locked). */
 ls_allocation *ls_memory_find(const char *argument, const void *address, size_t bytes, int device);
+/* Whether bytes that start in no allocation can be host memory: they exist, and none of them is the
+ * device's, another allocation's or freed; 0 and a message otherwise (locked). */
+int ls_memory_check_foreign(const char *argument, const void *address, size_t bytes);
 int ls_memory_is_device(const ls_allocation *allocation);
+/* The number that no other allocation had or will have, whatever its address; 0 for NULL (locked).
+ */
+uint64_t ls_memory_serial(const ls_allocation *allocation);
 /* Note that a task uses an allocation, which cannot be freed before the host has waited for it
  * (locked). */
 void ls_memory_use(ls_allocation *allocation, ls_stream *stream, uint64_t number, int writes);

@@ -123,6 +123,7 @@ aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDat
     else
         memcpy(made->strides, stride, viewDimsNum * sizeof *stride);
     ls_lock();
+    made->serial = ls_memory_serial(ls_memory_at(tensorData));
     void *handle = ls_handle_open(LS_TENSOR, made);
     if (handle == NULL) {
         ls_fail(0, "no memory for a tensor");

@@ -14,6 +14,7 @@ typedef struct {
     aclDataType type;
     aclFormat format;
     char *data;
+    uint64_t serial; /* of the allocation that held the data when the tensor was made, 0 for none */
 } ls_tensor;
 
 /* First and last element of the storage that the view touches; the view is not empty and its
