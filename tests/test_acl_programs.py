@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -93,6 +94,29 @@ def test_streams_threads_and_misuse_are_clean_under(sanitizers, tmp_path):
     assert "0 failures" in shown
     assert shown.count("0 leaks") == 2
     assert "WARNING: ThreadSanitizer" not in shown
+
+
+@needs_cpp
+def test_a_forked_child_is_told_what_it_has_lost(tmp_path):
+    """Without sanitizers: a child inherits the locks of their allocators as they stand."""
+    acl_builds.library(tmp_path, "-O1")
+    source = Path(__file__).with_name("acl_fork.cpp")
+    built = acl_builds.program(COMPILERS[0], source, tmp_path, *WARNINGS, "-Wpedantic")
+    assert "0 failures" in acl_builds.run(built)
+
+
+@needs_cpp
+def test_a_lock_that_was_held_at_a_fork_is_missed(tmp_path):
+    """The planted fault: without its handlers the child waits for threads that it does not have."""
+    fault = ("pthread_atfork(before_fork, after_fork, begin_child)", "(void)begin_child")
+    acl_builds.library(tmp_path, "-O1", faults={"state.c": fault})
+    source = tmp_path / "acl_fork.cpp"
+    text = Path(__file__).with_name("acl_fork.cpp").read_text()
+    source.write_text(text.replace("alarm(60)", "alarm(2)"))
+    built = acl_builds.program(COMPILERS[0], source, tmp_path)
+    shown = subprocess.run([built], capture_output=True, text=True, timeout=120)
+    assert shown.returncode == 1
+    assert f"signal {signal.SIGALRM.value}" in shown.stdout
 
 
 LEAKY = """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import acl_builds
@@ -17,6 +19,8 @@ from lsbench.providers.isolation import Limits, isolate
 from lsbench.providers.registry import resolve
 from lsbench.row import Settings
 from lsbench.runner import run, select
+
+HERE = str(Path(__file__).parent)
 
 CASES = """
 schema: 1
@@ -232,6 +236,31 @@ def test_another_makers_library_drives_one_product(kernels, tmp_path, monkeypatc
     others = set(found) - {"product"}
     assert all(verdicts(found[name]) == {"pass"} for name in others)
     assert found["plain"].throughput is not None
+
+
+FORKS = """
+import os, sys
+from calls import computed, drawn, worst_ulp
+from lsbench.formats import FP32
+from lsbench.providers.registry import resolve
+for forked in (False, True):
+    if forked and (child := os.fork()):
+        _, status = os.waitpid(child, 0)
+        sys.exit(os.waitstatus_to_exitcode(status))
+    made = drawn(FP32, (300, 500))
+    computed(resolve("acl"), made)
+    assert worst_ulp(made) <= 0.5
+"""
+
+
+def test_the_provider_works_in_a_forked_process():
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", f"import sys; sys.path.append({HERE!r})\n{FORKS}"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_provider_runs_isolated_too():

@@ -6,14 +6,24 @@
 #include "state.h"
 
 static int initialised, was_initialised;
-static int users; /* aclrtSetDevice less aclrtResetDevice */
+static int users;  /* aclrtSetDevice less aclrtResetDevice */
+static int forked; /* the device was set by the process that this one was forked from */
 
 aclError ls_ready(void) {
     if (!initialised)
         return ls_fail(ACL_ERROR_UNINITIALIZE, "not initialised: expected aclInit before");
+    if (users == 0 && forked)
+        return ls_fail(ACL_ERROR_RT_CONTEXT_NULL,
+            "no device in this process, which was forked from the one that had it: expected "
+            "aclrtSetDevice(0) before");
     if (users == 0)
         return ls_fail(ACL_ERROR_RT_CONTEXT_NULL, "no device: expected aclrtSetDevice(0) before");
     return ACL_SUCCESS;
+}
+
+void ls_device_lose(void) {
+    forked = users > 0 || forked;
+    users = 0;
 }
 
 static aclError initialise(const char *path) {
@@ -63,7 +73,7 @@ aclError aclFinalize(void) {
     } else {
         if (ls_settings_now()->check)
             list_leaks();
-        initialised = users = 0;
+        initialised = users = forked = 0;
         ls_streams_end();
         ls_events_end();
         ls_executors_end();

@@ -7,6 +7,7 @@
 /* One recording of an event; shared by the event, its task and those who wait for it. */
 typedef struct {
     int references, done;
+    int lost; /* its stream stayed in the parent of this process */
     int64_t nanoseconds;
     ls_stream *stream;
     uint64_t number;
@@ -92,6 +93,24 @@ void ls_events_end(void) {
         destroy(handle, find(handle, "event"), "was ended by aclFinalize");
 }
 
+void ls_events_lose(void) {
+    size_t position = 0;
+    for (void *handle; (handle = ls_handle_next(LS_EVENT, &position)) != NULL;) {
+        ls_recording *recording = find(handle, "event")->latest;
+        if (recording != NULL && !recording->done)
+            recording->lost = 1;
+    }
+}
+
+/* ACL_SUCCESS unless the latest recording will never come. */
+static aclError check_comes(const ls_event *event, const char *argument) {
+    if (event->latest == NULL || !event->latest->lost)
+        return ACL_SUCCESS;
+    return ls_fail(ACL_ERROR_INVALID_RESOURCE_HANDLE,
+        "%s was recorded on a stream that was lost in fork(): expected aclrtRecordEvent on another",
+        argument);
+}
+
 static aclError record(ls_event *event, ls_stream *stream) {
     ls_event_task *task = malloc(sizeof *task);
     ls_recording *recording = calloc(1, sizeof *recording);
@@ -115,6 +134,8 @@ static aclError follow(ls_event *event, ls_stream *stream) {
     ls_recording *recording = event->latest;
     if (recording == NULL)
         return ACL_SUCCESS;
+    if (recording->lost)
+        return check_comes(event, "event");
     ls_event_task *task = malloc(sizeof *task);
     if (task == NULL)
         return ls_fail(ACL_ERROR_BAD_ALLOC, "no memory to wait for an event");
@@ -151,7 +172,9 @@ aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
 aclError aclrtSynchronizeEvent(aclrtEvent event) {
     ls_lock();
     ls_event *found = find(event, "event");
-    ls_recording *recording = found != NULL ? found->latest : NULL;
+    const aclError status =
+        found != NULL ? check_comes(found, "event") : ACL_ERROR_INVALID_RESOURCE_HANDLE;
+    ls_recording *recording = status == ACL_SUCCESS ? found->latest : NULL;
     if (recording != NULL) {
         recording->references++;
         while (!recording->done)
@@ -160,7 +183,7 @@ aclError aclrtSynchronizeEvent(aclrtEvent event) {
         release(recording);
     }
     ls_unlock();
-    return found != NULL ? ACL_SUCCESS : ACL_ERROR_INVALID_RESOURCE_HANDLE;
+    return status;
 }
 
 aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *status) {
@@ -169,14 +192,16 @@ aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *statu
             ACL_ERROR_INVALID_PARAM, "status is null: expected an address for the status");
     ls_lock();
     ls_event *found = find(event, "event");
-    if (found != NULL) {
+    const aclError comes =
+        found != NULL ? check_comes(found, "event") : ACL_ERROR_INVALID_RESOURCE_HANDLE;
+    if (comes == ACL_SUCCESS) {
         const int done = found->latest != NULL && found->latest->done;
         if (done)
             ls_stream_see(found->latest->stream, found->latest->number);
         *status = done ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
     }
     ls_unlock();
-    return found != NULL ? ACL_SUCCESS : ACL_ERROR_INVALID_RESOURCE_HANDLE;
+    return comes;
 }
 
 static aclError measure(float *ms, aclrtEvent start_handle, aclrtEvent end_handle) {
@@ -190,6 +215,9 @@ static aclError measure(float *ms, aclrtEvent start_handle, aclrtEvent end_handl
         if (event->latest == NULL)
             return ls_fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
                 "%s was never recorded: expected aclrtRecordEvent before", name);
+        const aclError comes = check_comes(event, name);
+        if (comes != ACL_SUCCESS)
+            return comes;
         if (!event->latest->done)
             return ls_fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
                 "%s has not come yet: expected its stream to be synchronized before", name);

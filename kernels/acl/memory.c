@@ -170,6 +170,11 @@ void ls_memory_hold(ls_allocation *allocation) { allocation->held++; }
 
 void ls_memory_let_go(ls_allocation *allocation) { allocation->held--; }
 
+void ls_memory_lose_holds(void) {
+    for (size_t i = 0; i < count; i++)
+        allocations[i]->held = 0;
+}
+
 size_t ls_memory_list(void) {
     for (size_t i = 0; i < count; i++)
         fprintf(stderr, "lsbench acl: not freed: %zu bytes of %s at %p\n", allocations[i]->size,

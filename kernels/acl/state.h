@@ -108,6 +108,16 @@ void ls_memory_let_go(ls_allocation *allocation);
 /* List on stderr what is allocated; returns how many (locked). */
 size_t ls_memory_list(void);
 
+/* ---- what a forked child has lost (called in it, with no other thread there) ---- */
+/* The device is to be set anew. */
+void ls_device_lose(void);
+/* Streams have no worker any more; what they were to do is not done. */
+void ls_streams_lose(void);
+/* Events that had not come will not come. */
+void ls_events_lose(void);
+/* Nobody copies any more. */
+void ls_memory_lose_holds(void);
+
 /* ---- what aclFinalize ends (locked) ---- */
 void ls_events_end(void);
 void ls_tensors_end(void);

@@ -12,9 +12,10 @@ typedef struct {
 struct ls_stream {
     int references; /* the handle or the default, the worker, uses of memory, recordings */
     int closing;
+    ls_stream *next; /* of all streams */
     pthread_t worker;
     pthread_cond_t wake;
-    ls_task *first, *last;
+    ls_task *first, *last, *running;
     uint64_t submitted, completed;
     uint64_t seen; /* the host has waited for tasks up to this one */
     ls_follow *follows;
@@ -22,6 +23,8 @@ struct ls_stream {
 };
 
 static ls_stream *default_stream;
+/* All that have not been freed, whoever knows them. */
+static ls_stream *streams;
 
 void ls_stream_retain(ls_stream *stream) { stream->references++; }
 
@@ -31,6 +34,10 @@ void ls_stream_release(ls_stream *stream) {
     for (size_t i = 0; i < stream->follow_count; i++)
         ls_stream_release(stream->follows[i].other);
     free(stream->follows);
+    ls_stream **place = &streams;
+    while (*place != stream)
+        place = &(*place)->next;
+    *place = stream->next;
     pthread_cond_destroy(&stream->wake);
     free(stream);
 }
@@ -45,10 +52,12 @@ static void *work(void *argument) {
         }
         ls_task *task = stream->first;
         stream->first = task->next;
+        stream->running = task;
         ls_unlock();
         task->run(task);
         ls_lock();
         stream->completed = task->number;
+        stream->running = NULL;
         free(task);
         ls_tell();
     }
@@ -61,6 +70,8 @@ static ls_stream *start(void) {
     if (stream == NULL)
         return NULL;
     stream->references = 1;
+    stream->next = streams;
+    streams = stream;
     pthread_cond_init(&stream->wake, NULL);
     if (pthread_create(&stream->worker, NULL, work, stream) != 0) {
         ls_stream_release(stream);
@@ -162,6 +173,17 @@ void ls_streams_end(void) {
         default_stream = NULL;
         end(stream);
     }
+}
+
+/* They keep the reference of their handle, and so are never freed: nobody can tell whether their
+ * condition is at rest. */
+void ls_streams_lose(void) {
+    size_t position = 0;
+    for (void *handle; (handle = ls_handle_next(LS_STREAM, &position)) != NULL;)
+        ls_handle_close(handle, "was lost in fork(), its thread stayed in the parent");
+    default_stream = NULL;
+    for (ls_stream *stream = streams; stream != NULL; stream = stream->next)
+        stream->seen = UINT64_MAX;
 }
 
 static aclError create(aclrtStream *stream) {

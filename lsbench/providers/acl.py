@@ -12,6 +12,7 @@ and the device whose number is in LSBENCH_ACL_DEVICE (default: 0).
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -108,7 +109,7 @@ class AclProvider(Provider):
 
     @property
     def _session(self) -> Session:
-        return _session(self._paths)
+        return _session(self._paths, os.getpid())
 
 
 def own_description() -> str:
@@ -118,15 +119,15 @@ def own_description() -> str:
 
 
 @cache
-def _session(paths: tuple[str, ...]) -> Session:
-    # The interface is initialised once per process, and so is this.
+def _session(paths: tuple[str, ...], process: int) -> Session:
+    # Once per process, as the interface is initialised; a forked one sets its device anew.
     return Session(acl_library.opened(paths or (str(_acl.library()),)))
 
 
 def _obstacle(paths: tuple[str, ...]) -> str | None:
     """Why a library does not work in this process, or None."""
     try:
-        _session(paths)
+        _session(paths, os.getpid())
     except (ProviderError, BuildError) as error:
         return str(error)
     return None
