@@ -7,7 +7,7 @@ import os
 from contextlib import contextmanager
 
 from lsbench import _acl
-from lsbench.operator import DataType, Tensor
+from lsbench.operator import FORMAT_ND, DataType, Tensor
 from lsbench.providers import acl
 from lsbench.providers.acl_library import Library
 from lsbench.views import View
@@ -40,11 +40,13 @@ class Acl:
         """Device memory."""
         return self.library.made("aclrtMalloc", size, 0)
 
-    def tensor(self, data, shape=(2, 3), dtype=F32, strides=None, offset=0, storage=None):
-        """A tensor on device memory."""
+    def tensor(
+        self, data, shape=(2, 3), dtype=F32, strides=None, offset=0, storage=None, form=FORMAT_ND
+    ):
+        """A tensor on device memory, in the interface's format number ``form``."""
         view = View.contiguous(tuple(shape))
         view = View(view.shape, strides or view.strides, offset, storage or max(view.size, 1))
-        return self.library.tensor(Tensor(view, dtype), data)
+        return self.library.tensor(Tensor(view, dtype), data, form)
 
     def set(held, **changes):
         """Handles of gradOutput, self, buffer, gradInput, each of 6 floats on memory of its own."""

@@ -325,6 +325,7 @@ def test_nothing_works_before_initialisation_and_everything_is_said():
         ("LSBENCH_ACL_PRODUCT", "Atlas Z9"),
         ("LSBENCH_ISA", "sse9"),
         ("LSBENCH_ACL_CHECK", "yes"),
+        ("LSBENCH_ACL_CHECK", "2"),
         ("LSBENCH_ACL_THREADS", "0"),
         ("LSBENCH_ACL_WORKSPACE", "-1"),
     ],
@@ -336,6 +337,7 @@ def test_a_setting_that_makes_no_sense_is_named(variable, value, monkeypatch):
         assert acl.call("aclInit", 0) == INVALID_PARAM
         message = acl.message()
         assert f"{variable} is {value}: expected" in message
+        assert variable != "LSBENCH_ACL_CHECK" or message.endswith("expected 0 or 1")
 
 
 def test_a_message_is_handed_out_once_and_is_the_threads_own(acl):
@@ -362,6 +364,10 @@ def test_tensors_tell_what_they_were_told(acl):
     assert acl.call("aclGetFormat", tensor, ctypes.byref(small)) == OK
     assert small.value == 2
     assert acl.call("aclGetFormat", tensor, 0) == NULL
+    assert acl.call("aclGetViewStrides", tensor, ctypes.byref(numbers), 0) == NULL
+    assert "stridesNum is null" in acl.message()
+    assert acl.call("aclGetStorageShape", tensor, 0, ctypes.byref(count)) == NULL
+    assert "storageDims is null" in acl.message()
     assert acl.call("aclGetViewShape", 0, ctypes.byref(numbers), ctypes.byref(count)) == NULL
 
 

@@ -174,10 +174,10 @@ def test_foreign_memory_that_reaches_into_the_devices(acl):
     assert acl.call(*copy, data - 8, 16, TO_DEVICE) == INVALID_PARAM
     message = acl.message()
     assert "src is" in message
-    assert "its 16 bytes reach into device memory: expected host memory" in message
+    assert "foreign memory of 16 bytes that reaches into device memory: expected host" in message
     free(acl, data)
     assert acl.call(*copy, data - 8, 16, TO_DEVICE) == INVALID_PARAM
-    assert "reach into memory that was freed" in acl.message()
+    assert "reaches into memory that was freed" in acl.message()
 
 
 def test_memory_that_the_process_does_not_have(acl):

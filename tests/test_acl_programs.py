@@ -150,6 +150,7 @@ def test_leaks_are_listed_at_the_end_when_asked_for(tmp_path):
     acl_builds.run(COMPILERS[0], source, *flags_of_command(), "-o", built)
     shown = acl_builds.run(built, env={**os.environ, "LSBENCH_ACL_CHECK": "1"})
     for said in (
+        ", FLOAT of shape [4]\n",
         "not destroyed: tensor",
         "not destroyed: executor",
         "not destroyed: stream",

@@ -1,5 +1,7 @@
 /* The process's use of the device: aclInit to aclFinalize, and device 0 in between. */
 #include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "quarantine.h"
 #include "settings.h"
@@ -26,17 +28,22 @@ void ls_device_lose(void) {
     users = 0;
 }
 
+static aclError check_file(const char *path) {
+    struct stat about;
+    const char *is = path[0] == '\0' ? "empty" : path;
+    const int found = stat(path, &about) == 0;
+    if (found && !S_ISDIR(about.st_mode) && access(path, R_OK) == 0)
+        return ACL_SUCCESS;
+    return ls_fail(ACL_ERROR_INVALID_FILE, "configPath is %s%s: expected NULL or a file to read",
+        is, found && S_ISDIR(about.st_mode) ? ", a directory" : "");
+}
+
 static aclError initialise(const char *path) {
     if (initialised)
         return ls_fail(ACL_ERROR_REPEAT_INITIALIZE, "aclInit was called before: expected it once");
-    if (path != NULL) {
-        FILE *file = fopen(path, "rb");
-        if (file == NULL)
-            return ls_fail(
-                ACL_ERROR_INVALID_FILE, "configPath is %s: expected a file to read", path);
-        fclose(file);
-    }
-    const aclError status = ls_settings_read();
+    aclError status = path != NULL ? check_file(path) : ACL_SUCCESS;
+    if (status == ACL_SUCCESS)
+        status = ls_settings_read();
     if (status == ACL_SUCCESS)
         initialised = was_initialised = 1;
     return status;
@@ -58,9 +65,9 @@ static size_t list_handles(ls_kind kind, const char *what) {
 }
 
 static void list_leaks(void) {
-    const size_t found = list_handles(LS_TENSOR, "tensor") + list_handles(LS_EXECUTOR, "executor")
+    const size_t found = ls_tensors_list() + list_handles(LS_EXECUTOR, "executor")
         + list_handles(LS_STREAM, "stream") + list_handles(LS_EVENT, "event") + ls_memory_list();
-    fprintf(stderr, "lsbench acl: %zu leaks\n", found);
+    fprintf(stderr, "lsbench acl: %s\n", ls_write_count(found, "leak").text);
 }
 
 aclError aclFinalize(void) {

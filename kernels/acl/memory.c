@@ -77,9 +77,8 @@ ls_allocation *ls_memory_find(const char *argument, const void *address, size_t 
     }
     const size_t left = found->size - (size_t)((const char *)address - found->start);
     if (bytes > left) {
-        ls_fail(0,
-            "%s reaches %zu bytes from %p, expected at most the %zu that its allocation has left",
-            argument, bytes, address, left);
+        ls_fail(0, "%s reaches %s from %p, expected at most the %zu that its allocation has left",
+            argument, ls_write_count(bytes, "byte").text, address, left);
         return NULL;
     }
     return found;
@@ -110,8 +109,8 @@ int ls_memory_check_foreign(const char *argument, const void *address, size_t by
         reaches = "memory that the process does not have";
     if (reaches == NULL)
         return 1;
-    ls_fail(0, "%s is %p, foreign memory, and its %zu bytes reach %s: expected host memory",
-        argument, address, bytes, reaches);
+    ls_fail(0, "%s is %p, foreign memory of %s that reaches %s: expected host memory", argument,
+        address, ls_write_count(bytes, "byte").text, reaches);
     return 0;
 }
 
@@ -177,8 +176,9 @@ void ls_memory_lose_holds(void) {
 
 size_t ls_memory_list(void) {
     for (size_t i = 0; i < count; i++)
-        fprintf(stderr, "lsbench acl: not freed: %zu bytes of %s at %p\n", allocations[i]->size,
-            kind_name(allocations[i]->device), (void *)allocations[i]->start);
+        fprintf(stderr, "lsbench acl: not freed: %s of %s at %p\n",
+            ls_write_count(allocations[i]->size, "byte").text, kind_name(allocations[i]->device),
+            (void *)allocations[i]->start);
     return count;
 }
 
@@ -240,8 +240,9 @@ static aclError release(const char *argument, void *address, int device) {
         return fail_address(ACL_ERROR_INVALID_PARAM, argument, address, device);
     if (found->start != address)
         return ls_fail(ACL_ERROR_INVALID_PARAM,
-            "%s points %zu bytes into an allocation: expected its first byte, %p", argument,
-            (size_t)((char *)address - found->start), (void *)found->start);
+            "%s points %s into an allocation: expected its first byte, %p", argument,
+            ls_write_count((size_t)((char *)address - found->start), "byte").text,
+            (void *)found->start);
     if (ls_memory_is_used(found))
         return ls_fail(ACL_ERROR_RT_MEMORY_FREE,
             "%s is %p, which a stream still uses: expected its stream to be synchronized before",

@@ -1,4 +1,5 @@
 /* The last error of each thread, in words. */
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +16,13 @@ int ls_fail(int status, const char *format, ...) {
     vsnprintf(latest, sizeof latest, format, arguments);
     va_end(arguments);
     return status;
+}
+
+ls_count_text ls_write_count(uint64_t count, const char *noun) {
+    ls_count_text written;
+    snprintf(
+        written.text, sizeof written.text, "%" PRIu64 " %s%s", count, noun, count == 1 ? "" : "s");
+    return written;
 }
 
 const char *aclGetRecentErrMsg(void) {

@@ -45,48 +45,52 @@ static int format_of(aclDataType type) {
     }
 }
 
-static const char *type_name(aclDataType type) {
-    switch (type) {
-    case ACL_FLOAT:
-        return "FLOAT";
-    case ACL_FLOAT16:
-        return "FLOAT16";
-    case ACL_BF16:
-        return "BFLOAT16";
-    default:
-        return "of another data type";
-    }
-}
-
 static const char *types_name(unsigned types) {
     return types == 0           ? "nothing: it does not have the operator"
         : types & 1u << LS_BF16 ? "FLOAT, FLOAT16, BFLOAT16"
                                 : "FLOAT, FLOAT16";
 }
 
-/* ---- the first phase: null, then data types, then shapes, then memory ---- */
+/* Formats whose elements lie where shape and strides say. The others order them in blocks, or are
+ * not known. */
+static int is_plain(aclFormat format) {
+    switch (format) {
+    case ACL_FORMAT_ND:
+    case ACL_FORMAT_NCHW:
+    case ACL_FORMAT_NHWC:
+    case ACL_FORMAT_HWCN:
+    case ACL_FORMAT_NDHWC:
+    case ACL_FORMAT_NCDHW:
+    case ACL_FORMAT_NC:
+    case ACL_FORMAT_NCL:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+/* ---- the first phase: null, then data types, then shapes, then formats and memory ---- */
 
 static int check_types(const ls_tensor *tensors, const ls_settings *settings) {
     for (int t = 0; t < LS_TENSORS; t++) {
         const int format = format_of(tensors[t].type);
         if (format < 0 || !(settings->types & 1u << format))
             return ls_fail(ACLNN_ERR_PARAM_INVALID, "%s is %s (%d): %s supports %s", NAMES[t],
-                type_name(tensors[t].type), (int)tensors[t].type, settings->product,
+                ls_type_name(tensors[t].type), (int)tensors[t].type, settings->product,
                 types_name(settings->types));
     }
     for (int t = 1; t < LS_TENSORS; t++)
         if (tensors[t].type != tensors[0].type)
             return ls_fail(ACLNN_ERR_PARAM_INVALID, "%s is %s: expected %s as gradOutput", NAMES[t],
-                type_name(tensors[t].type), type_name(tensors[0].type));
+                ls_type_name(tensors[t].type), ls_type_name(tensors[0].type));
     return ACLNN_SUCCESS;
 }
 
 static int check_shapes(const ls_tensor *tensors) {
     for (int t = 0; t < LS_TENSORS; t++)
         if (tensors[t].ndim < 1 || tensors[t].ndim > LS_MAX_DIMS)
-            return ls_fail(ACLNN_ERR_PARAM_INVALID,
-                "%s has %" PRIu64 " dimensions: expected 1 to %d", NAMES[t], tensors[t].ndim,
-                LS_MAX_DIMS);
+            return ls_fail(ACLNN_ERR_PARAM_INVALID, "%s has %s: expected 1 to %d", NAMES[t],
+                ls_write_count(tensors[t].ndim, "dimension").text, LS_MAX_DIMS);
     const ls_tensor *first = &tensors[0];
     for (int t = 1; t < LS_TENSORS; t++)
         if (tensors[t].ndim != first->ndim
@@ -94,6 +98,15 @@ static int check_shapes(const ls_tensor *tensors) {
             return ls_fail(ACLNN_ERR_PARAM_INVALID, "%s has shape %s: expected %s as gradOutput",
                 NAMES[t], ls_write_shape(tensors[t].shape, tensors[t].ndim).text,
                 ls_write_shape(first->shape, first->ndim).text);
+    return ACLNN_SUCCESS;
+}
+
+static int check_formats(const ls_tensor *tensors) {
+    for (int t = 0; t < LS_TENSORS; t++)
+        if (!is_plain(tensors[t].format))
+            return ls_fail(ACLNN_ERR_PARAM_INVALID,
+                "%s has format %d: expected 2 (ACL_FORMAT_ND), or another that strides describe",
+                NAMES[t], (int)tensors[t].format);
     return ACLNN_SUCCESS;
 }
 
@@ -135,10 +148,10 @@ static int check_view(const char *name, const ls_tensor *tensor, int64_t itemsiz
     if (!ls_tensor_extent(tensor, &first, &last) || last >= tensor->storage_size)
         return ls_fail(ACLNN_ERR_PARAM_INVALID,
             "%s has shape %s, strides %s and offset %" PRId64
-            ": expected them inside its storage of %" PRId64 " elements",
+            ": expected them inside its storage of %s",
             name, ls_write_shape(tensor->shape, tensor->ndim).text,
             ls_write_shape(tensor->strides, tensor->ndim).text, tensor->offset,
-            tensor->storage_size);
+            ls_write_count((uint64_t)tensor->storage_size, "element").text);
     return find_memory(name, tensor, itemsize) != NULL ? ACLNN_SUCCESS : ACLNN_ERR_PARAM_INVALID;
 }
 
@@ -179,7 +192,8 @@ static int prepare(const void *const *handles, ls_executor *made) {
     const ls_settings *settings = ls_settings_now();
     if (settings == NULL || take_tensors(handles, made->tensors) != ACLNN_SUCCESS
         || check_types(made->tensors, settings) != ACLNN_SUCCESS
-        || check_shapes(made->tensors) != ACLNN_SUCCESS)
+        || check_shapes(made->tensors) != ACLNN_SUCCESS
+        || check_formats(made->tensors) != ACLNN_SUCCESS)
         return ACLNN_ERR_PARAM_INVALID;
     memcpy(made->handles, handles, sizeof made->handles);
     made->format = (ls_format)format_of(made->tensors[0].type);
@@ -306,12 +320,11 @@ static int check_workspace(
     *found = NULL;
     if (size < executor->workspace)
         return ls_fail(ACLNN_ERR_PARAM_INVALID,
-            "workspaceSize is %" PRIu64 ": expected the %" PRIu64
-            " bytes that the first phase asked for",
-            size, executor->workspace);
+            "workspaceSize is %" PRIu64 ": expected the %s that the first phase asked for", size,
+            ls_write_count(executor->workspace, "byte").text);
     if (size > 0 && workspace == NULL)
-        return ls_fail(ACLNN_ERR_PARAM_NULLPTR,
-            "workspace is null: expected device memory of %" PRIu64 " bytes", size);
+        return ls_fail(ACLNN_ERR_PARAM_NULLPTR, "workspace is null: expected device memory of %s",
+            ls_write_count(size, "byte").text);
     if (size > 0 && (*found = ls_memory_find("workspace", workspace, size, 1)) == NULL)
         return ACLNN_ERR_PARAM_INVALID;
     return ACLNN_SUCCESS;

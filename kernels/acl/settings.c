@@ -52,8 +52,9 @@ static aclError read_number(const char *name, uint64_t least, uint64_t most, uin
     const unsigned long long read = strtoull(value, &end, 10);
     if (value[0] < '0' || value[0] > '9' || *end != '\0' || errno != 0 || read < least
         || read > most)
-        return ls_fail(ACL_ERROR_INVALID_PARAM, "%s is %s: expected a number from %llu to %llu",
-            name, value, (unsigned long long)least, (unsigned long long)most);
+        return ls_fail(ACL_ERROR_INVALID_PARAM, "%s is %s: expected %s%llu %s %llu", name, value,
+            least + 1 == most ? "" : "a number from ", (unsigned long long)least,
+            least + 1 == most ? "or" : "to", (unsigned long long)most);
     *number = read;
     return ACL_SUCCESS;
 }

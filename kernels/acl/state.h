@@ -30,6 +30,11 @@ void ls_tell(void);
 /* ---- messages (message.c) ---- */
 /* Leave words for aclGetRecentErrMsg and return the status. */
 int ls_fail(int status, const char *format, ...) LS_LIKE_PRINTF(2, 3);
+/* "1 byte", "2 bytes" */
+typedef struct {
+    char text[48];
+} ls_count_text;
+ls_count_text ls_write_count(uint64_t count, const char *noun);
 
 /* ---- device (device.c) ---- */
 /* ACL_SUCCESS, or why the runtime cannot be used yet (locked). */
@@ -107,6 +112,8 @@ void ls_memory_hold(ls_allocation *allocation);
 void ls_memory_let_go(ls_allocation *allocation);
 /* List on stderr what is allocated; returns how many (locked). */
 size_t ls_memory_list(void);
+/* The same of tensors that are alive (tensor.c). */
+size_t ls_tensors_list(void);
 
 /* ---- what a forked child has lost (called in it, with no other thread there) ---- */
 /* The device is to be set anew. */

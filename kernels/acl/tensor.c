@@ -6,31 +6,46 @@
 
 #include "tensor.h"
 
+typedef struct {
+    aclDataType type;
+    const char *name;
+    size_t size;
+} ls_type;
+
+static const ls_type TYPES[] = {
+    {ACL_FLOAT, "FLOAT", 4},
+    {ACL_FLOAT16, "FLOAT16", 2},
+    {ACL_BF16, "BFLOAT16", 2},
+    {ACL_INT8, "INT8", 1},
+    {ACL_INT16, "INT16", 2},
+    {ACL_INT32, "INT32", 4},
+    {ACL_INT64, "INT64", 8},
+    {ACL_UINT8, "UINT8", 1},
+    {ACL_UINT16, "UINT16", 2},
+    {ACL_UINT32, "UINT32", 4},
+    {ACL_UINT64, "UINT64", 8},
+    {ACL_DOUBLE, "DOUBLE", 8},
+    {ACL_BOOL, "BOOL", 1},
+    {ACL_STRING, "STRING", 0},
+    {ACL_COMPLEX64, "COMPLEX64", 8},
+    {ACL_COMPLEX128, "COMPLEX128", 16},
+};
+
+static const ls_type *find_type(aclDataType type) {
+    for (size_t i = 0; i < sizeof TYPES / sizeof TYPES[0]; i++)
+        if (TYPES[i].type == type)
+            return &TYPES[i];
+    return NULL;
+}
+
 size_t aclDataTypeSize(aclDataType dataType) {
-    switch (dataType) {
-    case ACL_INT8:
-    case ACL_UINT8:
-    case ACL_BOOL:
-        return 1;
-    case ACL_FLOAT16:
-    case ACL_BF16:
-    case ACL_INT16:
-    case ACL_UINT16:
-        return 2;
-    case ACL_FLOAT:
-    case ACL_INT32:
-    case ACL_UINT32:
-        return 4;
-    case ACL_INT64:
-    case ACL_UINT64:
-    case ACL_DOUBLE:
-    case ACL_COMPLEX64:
-        return 8;
-    case ACL_COMPLEX128:
-        return 16;
-    default:
-        return 0;
-    }
+    const ls_type *found = find_type(dataType);
+    return found != NULL ? found->size : 0;
+}
+
+const char *ls_type_name(aclDataType type) {
+    const ls_type *found = find_type(type);
+    return found != NULL ? found->name : "of another data type";
 }
 
 ls_shape_text ls_write_shape(const int64_t *shape, uint64_t ndim) {
@@ -67,7 +82,7 @@ static int take_dims(
         return 0;
     }
     if (ndim > 0 && dims == NULL) {
-        ls_fail(0, "%s is null: expected %" PRIu64 " numbers", argument, ndim);
+        ls_fail(0, "%s is null: expected %s", argument, ls_write_count(ndim, "number").text);
         return 0;
     }
     for (uint64_t d = 0; d < ndim; d++) {
@@ -161,6 +176,16 @@ void ls_tensors_end(void) {
     }
 }
 
+size_t ls_tensors_list(void) {
+    size_t position = 0, found = 0;
+    for (void *handle; (handle = ls_handle_next(LS_TENSOR, &position)) != NULL; found++) {
+        const ls_tensor *tensor = ls_handle_find(LS_TENSOR, handle, "tensor");
+        fprintf(stderr, "lsbench acl: not destroyed: tensor %p, %s of shape %s\n", handle,
+            ls_type_name(tensor->type), ls_write_shape(tensor->shape, tensor->ndim).text);
+    }
+    return found;
+}
+
 /* operator new[] where the program has one: a C++ caller gives arrays back with delete[]. */
 #if defined(__ELF__)
 extern void *_Znam(size_t size) __attribute__((weak));
@@ -182,11 +207,15 @@ static int64_t *hand_out(const int64_t *numbers, uint64_t count) {
 
 typedef enum { LS_SHAPE, LS_STRIDES, LS_STORAGE } ls_list;
 
+/* What the interface calls them and their lengths. */
+static const char *const LISTS[] = {"viewDims", "stridesValue", "storageDims"};
+static const char *const LENGTHS[] = {"viewDimsNum", "stridesNum", "storageDimsNum"};
+
 static aclnnStatus get_list(
     const aclTensor *handle, ls_list which, int64_t **list, uint64_t *length) {
     if (list == NULL || length == NULL)
         return ls_fail(ACLNN_ERR_PARAM_NULLPTR, "%s is null: expected an address for the %s",
-            list == NULL ? "list" : "length", list == NULL ? "numbers" : "length");
+            list == NULL ? LISTS[which] : LENGTHS[which], list == NULL ? "numbers" : "length");
     ls_tensor *found;
     ls_lock();
     aclnnStatus status = find(handle, &found);
@@ -200,7 +229,8 @@ static aclnnStatus get_list(
             *list = made;
             *length = count;
         } else {
-            status = ls_fail(ACLNN_ERR_INNER_NULLPTR, "no memory for %" PRIu64 " numbers", count);
+            status = ls_fail(
+                ACLNN_ERR_INNER_NULLPTR, "no memory for %s", ls_write_count(count, "number").text);
         }
     }
     ls_unlock();

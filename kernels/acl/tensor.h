@@ -21,6 +21,9 @@ typedef struct {
  * strides are not negative. Returns 0 where that cannot be counted. */
 int ls_tensor_extent(const ls_tensor *tensor, int64_t *first, int64_t *last);
 
+/* "FLOAT" */
+const char *ls_type_name(aclDataType type);
+
 /* "[2, 3]" */
 typedef struct {
     char text[640];

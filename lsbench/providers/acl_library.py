@@ -112,7 +112,7 @@ class Library:
         self.call(name, byref(place), *arguments)
         return place.value or 0
 
-    def tensor(self, tensor: Tensor, data: int) -> int:
+    def tensor(self, tensor: Tensor, data: int, form: int = FORMAT_ND) -> int:
         """aclCreateTensor of a view of ``data``, a device address (0: none)."""
         view = tensor.view
         create = self.find("aclCreateTensor")
@@ -125,7 +125,7 @@ class Library:
             int(tensor.dtype),
             _dims(view.strides),
             view.offset,
-            FORMAT_ND,
+            form,
             _dims((view.storage,)),
             1,
             data or None,

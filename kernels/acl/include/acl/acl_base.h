@@ -64,10 +64,15 @@ typedef enum {
     ACL_FORMAT_ND = 2,
     ACL_FORMAT_NC1HWC0 = 3,
     ACL_FORMAT_FRACTAL_Z = 4,
+    ACL_FORMAT_NC1HWC0_C04 = 12,
     ACL_FORMAT_HWCN = 16,
     ACL_FORMAT_NDHWC = 27,
     ACL_FORMAT_FRACTAL_NZ = 29,
-    ACL_FORMAT_NCDHW = 30
+    ACL_FORMAT_NCDHW = 30,
+    ACL_FORMAT_NDC1HWC0 = 32,
+    ACL_FRACTAL_Z_3D = 33,
+    ACL_FORMAT_NC = 35,
+    ACL_FORMAT_NCL = 47
 } aclFormat;
 
 /* Bytes of one element; 0 for a type that has no fixed size. */
