@@ -148,9 +148,11 @@ def _computed(row: Row, case: Case, provider: Provider, settings: Settings, step
             if error.brought:
                 return _broken(row, case, call, settings, step, str(error))
             raise
-        breaches = _breaches(row, call, held, prepared)
+        breaches = _breaches(row, call, held)
         settings = replace(settings, reference=case.reference or settings.reference)
+        # The first result is what is judged: whatever computes again comes after it.
         row = _judged(row, call, settings, step)
+        breaches += _later_breaches(call, prepared)
         if settings.throughput and case.throughput and call.self.size:
             step("timing", 0, 1)
             row = _timed(row, case, provider, prepared, call, settings)
@@ -194,16 +196,27 @@ def _timed(
     return replace(row, throughput=throughput.measure_row(provider, prepared, sets, plan))
 
 
-def _breaches(row: Row, call: Call, held: Tensors, prepared: Prepared) -> list[str]:
+def _breaches(row: Row, call: Call, held: Tensors) -> list[str]:
     """What the contract forbids and this computation did."""
     fmt, found = call.fmt, []
     if held.gaps_touched():
         found.append("wrote outside gradInput's elements")
     if determinism.input_hash(fmt, call.grad_output, call.self) != row.input_hash:
         found.append("changed an input")
-    if call.buffer is not None and call.buffer.size and _reads_buffer(call, prepared):
-        found.append("read buffer: its values change the result")
     return found
+
+
+def _later_breaches(call: Call, prepared: Prepared) -> list[str]:
+    """What the contract forbids and shows when the computation is done again."""
+    if call.buffer is None or not call.buffer.size:
+        return []
+    try:
+        reads = _reads_buffer(call, prepared)
+    except ProviderError as error:
+        if error.brought:
+            return [str(error)]
+        raise
+    return ["read buffer: its values change the result"] if reads else []
 
 
 def _reads_buffer(call: Call, prepared: Prepared) -> bool:

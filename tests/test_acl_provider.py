@@ -168,6 +168,11 @@ FAULTS = {
     "changes an input": (DRIVE, f"{VIEWS}{DRIVE}\n    views->base[LS_X][0] ^= 1;"),
     "second phase fails": (LAUNCH, f"{LAUNCH[:-1]}, status = ACLNN_ERR_RUNTIME_ERROR;"),
     "no executor": ("*executor = handle;", "*executor = NULL;"),
+    "first run writes nothing": (DRIVE, f"static int runs;\n    if (runs++ > 0)\n        {DRIVE}"),
+    "breaks later": (
+        DRIVE,
+        f"{VIEWS}{DRIVE}\n    static int runs;\n    views->base[LS_X][0] ^= runs++;",
+    ),
     "dies": (DRIVE, "*(volatile int *)8 = 1;"),
 }
 
@@ -180,6 +185,8 @@ EXPECTED = {
     "changes an input": {"plain": ("contract", "changed self")},
     "second phase fails": {"plain": ("contract", "second phase returned 361001")},
     "no executor": {"plain": ("contract", "executor is null")},
+    "first run writes nothing": {"plain": ("nonfinite", ""), "strided": ("pass", "")},
+    "breaks later": {"plain": ("contract", "changed self")},
     "dies": {"plain": ("crashed", "SIGSEGV")},
 }
 
@@ -202,6 +209,7 @@ def test_a_wrong_library_is_caught_and_its_fault_named(fault, kernels, tmp_path)
         assert verdict in row.verdicts, (row.verdicts, row.reason)
         assert said in f"{row.status} {row.reason}"
         assert not row.passed or verdict not in ("contract", "accuracy")
+    assert fault != "breaks later" or found["plain"].accuracy is not None
     if fault not in ("second phase fails", "no executor"):
         assert found["empty"].verdicts == ("pass",)
 
