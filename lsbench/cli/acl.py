@@ -38,7 +38,8 @@ def command(cflags: bool, libs: bool, rpath: bool, example: bool) -> None:
     if not words and not example:
         from lsbench.providers.acl import own_description
 
+        computes = own_description()
         click.echo(f"headers  {_acl.INCLUDE}")
         click.echo(f"library  {library}")
         click.echo(f"example  {_acl.EXAMPLE}")
-        click.echo(f"computes {own_description()}")
+        click.echo(f"computes {computes}")

@@ -200,6 +200,7 @@ def _lines(found: Contest) -> Iterator[str]:
     import numpy as np
 
     from lsbench.bench import answer, labels
+    from lsbench.report.labels import cut
     from lsbench.statistics import paired
 
     measured = found.measured
@@ -207,12 +208,13 @@ def _lines(found: Contest) -> Iterator[str]:
     head = f"{'':<24} {'median':>10} {'iqr %':>6} {'Gel/s':>7} {'GB/s':>7} {'roof':>5} {'n':>5}"
     yield head
     arms = dict(zip(labels(found.names), measured.arms, strict=True))
+    columns = cut(arms, 24)
     for label, arm in arms.items():
         gelem, gb = (n / arm.median * 1e-9 for n in (found.elements, measured.bytes_per_call))
         share = np.median(paired(measured.arms[-1], arm))
         median, iqr = f"{arm.median * 1e6:.1f} us", 100 * arm.iqr / arm.median
         yield (
-            f"{label[:24]:<24} {median:>10} {iqr:6.1f} {gelem:7.3f} {gb:7.2f} "
+            f"{columns[label]:<24} {median:>10} {iqr:6.1f} {gelem:7.3f} {gb:7.2f} "
             f"{share:5.2f} {len(arm.seconds):5}"
         )
     floor = f"A/A floor {100 * found.floor:.1f} %, stopped by {measured.stopped}"

@@ -10,6 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from lsbench.records import Row
 from lsbench.report.console import console
+from lsbench.report.labels import shortened
 from lsbench.runner import Observer
 
 _INTERVAL = 0.1
@@ -53,7 +54,7 @@ class Bar(Observer):
 
     def row(self, case: str, provider: str) -> None:
         """Name the row that runs."""
-        self._draw(f"{case[:34]} · {provider[:16]}")
+        self._draw(f"{case[:34]} · {shortened(provider, 16)}")
 
     def step(self, what: str, done: int, total: int) -> None:
         """Say how far a long step is."""

@@ -37,13 +37,23 @@ class AclProvider(Provider):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         listed = name.partition(":")[2]
-        self._paths = tuple(path for path in listed.split(",") if path)
-        if ":" in name and listed and len(self._paths) != listed.count(",") + 1:
+        self._paths = libraries(listed) if listed else ()
+        if not all(self._paths):
             raise UsageError(f"provider {name!r}: expected acl:LIBRARY[,LIBRARY...]")
+
+    def check(self) -> None:
+        """A library that was named can be loaded, and the environment makes sense."""
+        if self._paths:
+            _probed(self._paths)
+        else:
+            _obstacle(())
 
     def unavailable(self) -> str | None:
         """Where a library cannot be loaded, or there is no device."""
-        return _probed(self._paths) if self._paths else _obstacle(())
+        try:
+            return _probed(self._paths) if self._paths else _obstacle(())
+        except UsageError as error:
+            return str(error)
 
     def version(self) -> str:
         """What the library says of itself."""
@@ -112,10 +122,34 @@ class AclProvider(Provider):
         return _session(self._paths, os.getpid())
 
 
+def libraries(listed: str) -> tuple[str, ...]:
+    """The paths of a list with commas; a file whose own name has some is found whole.
+
+    A leading ~ is the user's home.
+
+    >>> libraries("libascendcl.so,./libnnopbase.so")
+    ('libascendcl.so', './libnnopbase.so')
+    """
+    parts, found = listed.split(","), []
+    while parts:
+        joined = [os.path.expanduser(",".join(parts[:n])) for n in range(1, len(parts) + 1)]
+        there = [n for n, path in enumerate(joined, 1) if os.path.exists(path)]
+        taken = max(there, default=1)
+        found.append(joined[taken - 1])
+        del parts[:taken]
+    return tuple(found)
+
+
 def own_description() -> str:
-    """What computes behind the project's own library, in one line."""
+    """What computes behind the project's own library, in one line.
+
+    Raises UsageError for a variable of the environment that makes no sense.
+    """
     library = acl_library.opened((str(_acl.library()),))
-    return library.text("lsbenchAclDescribe") or library.message()
+    said = library.text("lsbenchAclDescribe")
+    if said is None:
+        raise UsageError(library.message())
+    return said
 
 
 @cache
@@ -125,7 +159,7 @@ def _session(paths: tuple[str, ...], process: int) -> Session:
 
 
 def _obstacle(paths: tuple[str, ...]) -> str | None:
-    """Why a library does not work in this process, or None."""
+    """Why a library does not work in this process, or None; UsageError for a user's slip."""
     try:
         _session(paths, os.getpid())
     except (ProviderError, BuildError) as error:
@@ -135,11 +169,13 @@ def _obstacle(paths: tuple[str, ...]) -> str | None:
 
 @cache
 def _probed(paths: tuple[str, ...]) -> str | None:
-    """Why a library does not work, found out by a process that it may take with it."""
+    """What :func:`_obstacle` says, found out by a process that the library may take with it."""
     command = [sys.executable, "-P", "-m", __name__, *paths]
     done = processes.run(command, timeout=PROBE, memory=processes.limit(None), output=True)
     if done.killed:
         return f"{', '.join(paths)}: a process that loads it was {done.killed}"
+    if done.status == UsageError.exit_code and done.output:
+        raise UsageError(done.output.strip())
     if done.status:
         return f"{', '.join(paths)}: a process that loads it {how_it_ended(done.status)}"
     return done.output.strip() or None
@@ -149,5 +185,17 @@ def _itemsize(dtype: DataType) -> int:
     return 4 if dtype is DataType.FLOAT else 2
 
 
+def _probe(paths: tuple[str, ...]) -> int:
+    """Say on standard output what is in the way of a library, and nothing that it says there."""
+    answer = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    try:
+        words, status = _obstacle(paths) or "", 0
+    except UsageError as error:
+        words, status = str(error), error.exit_code
+    os.write(answer, words.encode())
+    return status
+
+
 if __name__ == "__main__":
-    print(_obstacle(tuple(sys.argv[1:])) or "")
+    sys.exit(_probe(tuple(sys.argv[1:])))

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from collections.abc import Sequence
 from ctypes import POINTER, byref, c_float, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 from functools import cache
 from typing import Any
 
-from lsbench.errors import ProviderError
-from lsbench.operator import DEFAULT_PRODUCT, FORMAT_ND, Tensor
+from lsbench.errors import ProviderError, UsageError
+from lsbench.operator import DEFAULT_PRODUCT, FORMAT_ND, PRODUCTS, Tensor
 
 SUCCESS = 0
+INVALID_PARAM = 100000
 REPEAT_INITIALIZE = 100002
 HOST_TO_DEVICE, DEVICE_TO_HOST = 1, 2
 HUGE_FIRST = 0
@@ -53,7 +55,8 @@ _CREATE = (_DIMS, c_uint64, c_int, _DIMS, c_int64, c_int, _DIMS, c_uint64, c_voi
 
 
 class Library:
-    """The interface of one library or of a set of them; raises ProviderError for what is missing.
+    """The interface of one library or of a set of them; raises UsageError where one cannot be
+    loaded, ProviderError for what is missing.
 
     Libraries are loaded in the order given, each for those after it to link with.
     """
@@ -82,11 +85,12 @@ class Library:
             raise ProviderError(f"{', '.join(self.paths)}: expected a function {name}, found none")
         return int(function(*arguments))
 
-    def call(self, name: str, *arguments: Any) -> None:
+    def call(self, name: str, *arguments: Any, verdict: str = "crashed") -> None:
         """Call a function that is to succeed; raises ProviderError with its own words if not."""
         status = self.status(name, *arguments)
         if status != SUCCESS:
-            raise ProviderError(f"{name} returned {status}: {self.message()}")
+            said = f"{name} returned {status}: {self.message()}"
+            raise ProviderError(said, verdict=verdict)
 
     def message(self) -> str:
         """What the library says about the last error, and forgets with that."""
@@ -95,7 +99,7 @@ class Library:
             return "no message"
         function.argtypes, function.restype = (), ctypes.c_char_p
         text: bytes | None = function()
-        return " ".join(text.decode(errors="replace").split()) if text else "no message"
+        return plain(text) if text else "no message"
 
     def text(self, name: str) -> str | None:
         """What a function of no arguments says, or None where there is none."""
@@ -104,12 +108,12 @@ class Library:
             return None
         function.argtypes, function.restype = (), ctypes.c_char_p
         said: bytes | None = function()
-        return None if said is None else said.decode(errors="replace")
+        return None if said is None else plain(said)
 
-    def made(self, name: str, *arguments: Any) -> int:
+    def made(self, name: str, *arguments: Any, verdict: str = "crashed") -> int:
         """What a function writes to the address that is its first argument."""
         place = c_void_p()
-        self.call(name, byref(place), *arguments)
+        self.call(name, byref(place), *arguments, verdict=verdict)
         return place.value or 0
 
     def tensor(self, tensor: Tensor, data: int, form: int = FORMAT_ND) -> int:
@@ -131,7 +135,8 @@ class Library:
             data or None,
         )
         if not made:
-            raise ProviderError(f"aclCreateTensor returned no tensor: {self.message()}")
+            said = f"aclCreateTensor returned no tensor: {self.message()}"
+            raise ProviderError(said, verdict="contract")
         return made
 
     def first_phase(
@@ -159,18 +164,22 @@ class Library:
 
 
 class Session:
-    """A library whose device is set, with one stream."""
+    """A library whose device is set, with one stream.
+
+    Raises UsageError for a variable that makes no sense, ProviderError where there is no device.
+    """
 
     def __init__(self, library: Library) -> None:
         self.library = library
-        self.product = os.environ.get("LSBENCH_ACL_PRODUCT") or DEFAULT_PRODUCT
+        self.product = _chosen_product()
+        device = _chosen_device()
         status = library.status("aclInit", None)
+        if status == INVALID_PARAM and self.takes_products:
+            # The project's own reads the environment: its words name the variable.
+            raise UsageError(library.message())
         if status not in (SUCCESS, REPEAT_INITIALIZE):
             raise ProviderError(f"aclInit returned {status}: {library.message()}")
-        device = os.environ.get("LSBENCH_ACL_DEVICE") or "0"
-        if not device.isdecimal():
-            raise ProviderError(f"LSBENCH_ACL_DEVICE is {device}: expected the number of a device")
-        library.call("aclrtSetDevice", int(device))
+        library.call("aclrtSetDevice", device)
         self.stream = library.made("aclrtCreateStream")
 
     @property
@@ -193,19 +202,49 @@ class Session:
         return self.library.made("aclrtMalloc", size, HUGE_FIRST)
 
     def wait(self) -> None:
-        """Wait for all that was put on the stream."""
-        self.library.call("aclrtSynchronizeStream", self.stream)
+        """Wait for all that was put on the stream; ProviderError ("contract") where that fails."""
+        self.library.call("aclrtSynchronizeStream", self.stream, verdict="contract")
 
 
 def _dims(numbers: tuple[int, ...]) -> Any:
     return (c_int64 * len(numbers))(*numbers)
 
 
+def _chosen_product() -> str:
+    product = os.environ.get("LSBENCH_ACL_PRODUCT") or DEFAULT_PRODUCT
+    if product not in PRODUCTS:
+        known = ", ".join(PRODUCTS)
+        raise UsageError(f"LSBENCH_ACL_PRODUCT is {product}: expected one of {known}")
+    return product
+
+
+def _chosen_device() -> int:
+    device = os.environ.get("LSBENCH_ACL_DEVICE") or "0"
+    if not re.fullmatch("[0-9]{1,9}", device):
+        raise UsageError(f"LSBENCH_ACL_DEVICE is {device}: expected the number of a device")
+    return int(device)
+
+
+def plain(text: bytes) -> str:
+    r"""What a library says, as one line without the codes that a terminal would follow.
+
+    >>> print(plain(b"no \x1b[31mred\n line"))
+    no \x1b[31mred line
+    """
+    words = " ".join(text.decode(errors="replace").split())
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in words)
+
+
 def _load(path: str, mode: int) -> ctypes.CDLL:
+    if os.path.isdir(path):
+        raise UsageError(f"{path} is a directory: expected a shared library in it, acl:DIR/LIB.so")
     try:
         return ctypes.CDLL(path, mode=mode)
     except OSError as error:
-        raise ProviderError(f"{path} cannot be loaded: {error}") from None
+        reason = str(error).removeprefix(f"{path}: ")
+        here = "/" not in path and os.path.exists(path)
+        hint = f"; for the file in this directory write ./{path}" if here else ""
+        raise UsageError(f"{path} cannot be loaded: {reason}{hint}") from None
 
 
 @cache

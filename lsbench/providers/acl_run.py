@@ -161,8 +161,17 @@ class AclRun(Prepared):
             if self._room:
                 self._library.call("aclrtFree", self._workspace)
             self._room = 0
-            self._workspace, self._room = self._session.allocate(size), size
+            self._workspace, self._room = self._workspace_of(size), size
+        if not executor:
+            raise ProviderError("the first phase returned no executor", verdict="contract")
         return executor
+
+    def _workspace_of(self, size: int) -> int:
+        try:
+            return self._session.allocate(size)
+        except ProviderError as error:
+            said = f"the first phase asked for a workspace of {size} bytes: {error}"
+            raise ProviderError(said, verdict="contract") from None
 
     def _executors(self, loops: int) -> list[int]:
         """As many as loops: one that may be repeated, or one for each."""

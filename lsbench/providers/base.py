@@ -87,6 +87,12 @@ class Provider(ABC):
     def unavailable(self) -> str | None:
         """Why it cannot run here (one line, naming the extra to install), or None."""
 
+    def check(self) -> None:  # noqa: B027 - a default for names that ask for nothing
+        """Raise UsageError where what the name or the environment asks for is not there.
+
+        Called before anything runs: a user's slip is no row.
+        """
+
     @abstractmethod
     def version(self) -> str:
         """Version of what is under test, for the record; called only if available."""

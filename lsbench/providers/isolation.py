@@ -65,10 +65,12 @@ class Limits:
 def open_provider(name: str, limits: Limits | None = None) -> Provider:
     """The provider of a name, in a child process where it prefers that or ``limits`` say so.
 
-    Raises UsageError for a name nobody knows. One that is unavailable stays as it is.
+    Raises UsageError for a name nobody knows and for what the provider's own check finds. One that
+    is unavailable stays as it is.
     """
     limits = limits or Limits()
     provider = resolve(name)
+    provider.check()
     wanted = provider.isolated if limits.isolate is None else limits.isolate
     if not wanted or provider.unavailable() is not None:
         return provider

@@ -6,9 +6,12 @@ from rich.console import Console
 from rich.text import Text
 
 from lsbench.records import Difference, Row, Run, Value
+from lsbench.report.labels import cut
 
 WIDTH = 100
 """Columns that the tables are made for; a narrower terminal folds the names of the cases."""
+NAME = 18
+"""Columns of a provider's name."""
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -51,6 +54,7 @@ def share(part: int, whole: int) -> str:
 def print_run(run: Run, out: Console) -> None:
     """Print the tables of a run, every row with its worst element and command, and the summary."""
     numbered = list(enumerate(run.rows, 1))
+    labels = cut((kernel(row) for row in run.rows), NAME)
     wide = out.width >= WIDTH
     for dtype in dict.fromkeys(row.dtype for row in run.rows):
         _line(out, Text(f"{dtype:<24}{_heading(wide)}", style="bold"))
@@ -61,7 +65,7 @@ def print_run(run: Run, out: Console) -> None:
             if row.case != case:
                 case = row.case
                 _line(out, case)
-            _row(i, row, out, wide)
+            _row(i, labels[kernel(row)], row, out, wide)
         out.print()
     print_summary(run, out)
 
@@ -84,10 +88,10 @@ def _heading(wide: bool) -> str:
     return " ".join(f"{name:>{width}}" for name, width, narrow in COLUMNS if wide or narrow)
 
 
-def _row(i: int, row: Row, out: Console, wide: bool) -> None:
+def _row(i: int, label: str, row: Row, out: Console, wide: bool) -> None:
     figures = zip(COLUMNS, _figures(row), strict=True)
     cells = " ".join(f"{cell:>{c[1]}}" for c, cell in figures if wide or c[2])
-    line = Text(f"{i:>4} {kernel(row):<18.18} {cells}  ")
+    line = Text(f"{i:>4} {label:<{NAME}} {cells}  ")
     _line(out, line.append(_verdict(row)))
     _details(row, out)
 
