@@ -1,6 +1,7 @@
 # Everything starts from here: `make run`, `make test`. Needs Python, a C compiler and make.
 PYTHON ?= python3
 VENV := .venv
+COMMA := ,
 BIN := $(VENV)/bin
 # meson-python looks for meson and ninja on the path.
 export PATH := $(abspath $(BIN)):$(PATH)
@@ -31,10 +32,19 @@ gate: build  ## judge the project's own kernels against the stored baseline
 bench: build  ## measure the project's own goals of speed; install torch==2.13.0 to compare
 	$(BIN)/lsbench bench --suite --output results/bench.json
 
-# The widest vectors of this machine, all warnings, and two planted faults that must be caught.
+# The widest vectors of this machine, all warnings, and planted faults that must be caught: two in the
+# compiled core, two in programs against the C interface.
 SANITIZE := $(CC) -std=c11 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Wno-unused-function -Werror \
 	-g -O2 -march=native -ffp-contract=off -fno-math-errno -fno-trapping-math -Ikernels -pthread
 SANITIZED := build/sanitize
+# The C interface with the plain instruction set: $(call acl,FLAGS,PROGRAM) builds a program with it.
+ACL := -Ikernels/acl -Ikernels/acl/include
+ACL_SOURCES := kernels/compute.c $(wildcard kernels/acl/*.c)
+acl = for source in $(ACL_SOURCES); do $(SANITIZE) -O1 $(ACL) $(1) -DLS_ISA_plain \
+		-DLS_COMPUTE=ls_compute__plain -c $$source -o $(SANITIZED)/$(2)-$$(basename $$source .c).o || exit 1; \
+	done; $(CXX) -std=c++17 -g -O1 -Wall -Wextra -Wpedantic -Werror -Ikernels/acl/include $(1) \
+		tests/sanitize/$(2).cpp $(patsubst %,$(SANITIZED)/$(2)-%.o,$(basename $(notdir $(ACL_SOURCES)))) \
+		-o $(SANITIZED)/$(2) -lm -pthread
 
 sanitize:  ## run the compiled core under the address, undefined-behaviour and thread sanitizers
 	mkdir -p $(SANITIZED)
@@ -47,6 +57,15 @@ sanitize:  ## run the compiled core under the address, undefined-behaviour and t
 	grep -q heap-buffer-overflow $(SANITIZED)/overrun.txt
 	! $(SANITIZED)/thread race 2> $(SANITIZED)/race.txt
 	grep -q 'data race' $(SANITIZED)/race.txt
+	$(call acl,-fsanitize=address$(COMMA)undefined -fno-sanitize-recover=all,acl_fuzz)
+	$(call acl,-fsanitize=thread,acl_threads)
+	ASAN_OPTIONS=allocator_may_return_null=1 $(SANITIZED)/acl_fuzz 2> $(SANITIZED)/fuzz.txt \
+		|| { cat $(SANITIZED)/fuzz.txt; exit 1; }
+	$(SANITIZED)/acl_threads
+	! $(SANITIZED)/acl_fuzz freed 2> $(SANITIZED)/freed.txt
+	grep -q use-after-poison $(SANITIZED)/freed.txt
+	! $(SANITIZED)/acl_threads race 2> $(SANITIZED)/early.txt
+	grep -q 'data race' $(SANITIZED)/early.txt
 
 SWEEP := $(BIN)/lsbench sweep -q
 MODES := $(addprefix --rounding ,rne rna rtz rup rdn rto)

@@ -113,6 +113,14 @@ def test_many_blocks_come_and_go_and_none_is_mistaken(acl):
     assert stale > 2000
 
 
+def test_a_size_that_no_machine_has_does_not_empty_the_quarantine(acl):
+    data, place = acl.malloc(SMALL), ctypes.c_void_p()
+    free(acl, data)
+    assert acl.call("aclrtMalloc", ctypes.byref(place), 1 << 62, 0) == 207001
+    assert acl.call("aclrtFree", data) == INVALID_PARAM
+    assert "memory that was freed" in acl.message()
+
+
 def test_what_a_freed_block_held_cannot_be_read_any_more(acl):
     """Whatever reads it past the interface finds NaN, or zeros where whole pages were given up."""
     for size in (SMALL, 4096 * 3):

@@ -156,12 +156,12 @@ LAST = "+".join(f"(views->shape[{d}] - 1) * views->strides[LS_Y][{d}]" for d in 
 NULLS = "i < LS_ARGUMENTS; i++)\n        if (handles[IN"
 PHASE = "status = prepare(handles, made);"
 LAUNCH = 'close_executor(executor, found, "has run already");'
-STEP = "tensors[t].strides[d] * itemsize;"
+STEP = "ls_tensor_step(&tensors[t], d) * itemsize;"
 FAULTS = {
     "status off": (PHASE, f"{PHASE[:-1]} ? ACLNN_ERR_RUNTIME_ERROR : ACLNN_SUCCESS;"),
     "null not seen": (NULLS, NULLS.replace("LS_ARGUMENTS", "2")),
     "an element off": (DRIVE, f"{VIEWS}{DRIVE}\n    views->base[LS_Y][0] ^= 2;"),
-    "stride ignored": (STEP, f"(t == LS_Y ? tensors[t].strides[d] : d == 0 ? 5 : 1) * {STEP[24:]}"),
+    "stride ignored": (STEP, "(t == LS_Y ? tensors[t].strides[d] : d == 0 ? 5 : 1) * itemsize;"),
     "writes past the end": (DRIVE, f"{VIEWS}{DRIVE}\n    views->base[LS_Y][{LAST} + 4] = 0;"),
     "changes an input": (DRIVE, f"{VIEWS}{DRIVE}\n    views->base[LS_X][0] ^= 1;"),
     "second phase fails": (LAUNCH, f"{LAUNCH[:-1]}, status = ACLNN_ERR_RUNTIME_ERROR;"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 
+import numpy as np
 import pytest
 from acl_calls import INVALID, INVALID_PARAM, OK, initialised
 
@@ -58,6 +59,20 @@ def test_the_format_of_the_buffer_is_not_looked_at_and_formats_come_after_shapes
     assert acl.first(acl.set(buffer=odd))[0] == OK
     assert acl.first(acl.set(self=acl.tensor(acl.malloc(64), (9,), form=29)))[0] == INVALID
     assert "shape" in acl.message()
+
+
+def test_the_stride_of_a_single_index_may_be_any_number(acl):
+    """It is never taken: nothing is multiplied by it."""
+    data = acl.malloc(64)
+    acl.upload(data, np.ones(6, np.float32))
+    odd = acl.tensor(data, (1, 6), strides=((1 << 63) - 1, 1), storage=6)
+    status, _, executor = acl.first([odd, odd, odd, odd])
+    assert status == OK
+    assert acl.second(executor) == OK
+    acl.wait()
+    found = np.zeros(6, np.float32)
+    acl.download(found, data)
+    assert np.allclose(found, 0.26894143)
 
 
 def test_one_of_a_thing_is_not_many(acl):

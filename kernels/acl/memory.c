@@ -198,11 +198,14 @@ static int insert(ls_allocation *made) {
     return 1;
 }
 
-/* Memory from the system, for which freed memory is given up where there is no other. */
+/* Memory from the system, for which freed memory is given up where there is no other; not for sizes
+ * that no machine has. */
 static void *ask_system(size_t size) {
     void *start = NULL;
     if (posix_memalign(&start, LS_ALIGNMENT, size) == 0)
         return start;
+    if ((uint64_t)size >> 40 != 0)
+        return NULL;
     ls_quarantine_end();
     return posix_memalign(&start, LS_ALIGNMENT, size) == 0 ? start : NULL;
 }

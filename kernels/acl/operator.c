@@ -305,7 +305,7 @@ static ls_computation *compose(const ls_executor *executor, const ls_settings *s
         made->views.base[t] = tensors[t].data + tensors[t].offset * itemsize;
         for (uint64_t d = 0; d < tensors[t].ndim; d++) {
             made->views.shape[d] = tensors[t].shape[d];
-            made->views.strides[t][d] = tensors[t].strides[d] * itemsize;
+            made->views.strides[t][d] = ls_tensor_step(&tensors[t], d) * itemsize;
         }
     }
     made->job = (ls_job){.block = settings->kernel->block[LS_FP32][executor->format],

@@ -108,8 +108,8 @@ ls_meeting ls_tensors_meet(const ls_tensor *a, const ls_tensor *b, int64_t items
     /* a_start + i strides + p = b_end - 1 - (j strides counted back) - q. */
     ls_equation equation = {.target = (int64_t)(b_end - 1 - a_start)};
     for (uint64_t d = 0; d < a->ndim; d++) {
-        add_term(&equation, a->strides[d] * itemsize, a->shape[d] - 1);
-        add_term(&equation, b->strides[d] * itemsize, b->shape[d] - 1);
+        add_term(&equation, ls_tensor_step(a, d) * itemsize, a->shape[d] - 1);
+        add_term(&equation, ls_tensor_step(b, d) * itemsize, b->shape[d] - 1);
     }
     add_term(&equation, 1, 2 * (itemsize - 1));
     return decide(&equation);

@@ -17,6 +17,12 @@ typedef struct {
     uint64_t serial; /* of the allocation that held the data when the tensor was made, 0 for none */
 } ls_tensor;
 
+/* The stride of a dimension where it is ever taken, and 0 where it is not: it may be any number
+ * there. */
+static inline int64_t ls_tensor_step(const ls_tensor *tensor, uint64_t d) {
+    return tensor->shape[d] > 1 ? tensor->strides[d] : 0;
+}
+
 /* First and last element of the storage that the view touches; the view is not empty and its
  * strides are not negative. Returns 0 where that cannot be counted. */
 int ls_tensor_extent(const ls_tensor *tensor, int64_t *first, int64_t *last);
