@@ -231,8 +231,7 @@ LS_INLINE ls_vq ls_half_draws(uint64_t seed, ls_place place, int first) {
     memcpy(&z, counters, sizeof z);
     z += seed + place.index * 0x9E3779B97F4A7C15u;
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-    return z ^ z >> 31;
+    return (z ^ z >> 27) * 0x94D049BB133111EBu; /* z ^ z >> 31 would leave the upper bits as they are */
 }
 
 LS_INLINE ls_draws ls_line_draws(uint64_t seed, ls_place place, ls_rounding mode) {

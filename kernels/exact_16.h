@@ -23,12 +23,11 @@
 #include "quotient.h"
 
 #define LS_NARROW_WIDTH 0x1.2p-21f
-#define LS_NARROW_STEPS 12u
+#define LS_NARROW_STEPS 16u
 
-/* Lanes whose `dropped` lowest bits are next to zero, from either side. */
+/* Lanes whose `dropped` lowest bits are within LS_NARROW_STEPS, a power of two, of zero. */
 LS_INLINE uint32_t ls_next_to_carry(ls_vu sum, int dropped) {
-    return ls_below_u((sum + LS_NARROW_STEPS) << (32 - dropped),
-        LS_ALL_U((2 * LS_NARROW_STEPS + 1) << (32 - dropped)));
+    return ls_without(sum + LS_NARROW_STEPS, (1u << dropped) - 2 * LS_NARROW_STEPS);
 }
 
 #ifdef LS_FUSED

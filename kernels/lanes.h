@@ -209,6 +209,15 @@ LS_INLINE uint32_t ls_below_u(ls_vu a, ls_vu b) {
 #endif
 }
 
+/* Lanes that have none of the mask's bits. */
+LS_INLINE uint32_t ls_without(ls_vu v, uint32_t mask) {
+#if defined(LS_AVX512)
+    return (uint32_t)_mm512_testn_epi32_mask((__m512i)v, (__m512i)LS_ALL_U(mask));
+#else
+    return ls_lanes_of((ls_vi)((v & mask) == 0));
+#endif
+}
+
 /* Lanes whose bits differ. */
 LS_INLINE uint32_t ls_differ_f(ls_vf a, ls_vf b) {
 #if defined(LS_AVX512)
@@ -313,16 +322,18 @@ LS_INLINE ls_vf ls_fma(ls_vf a, ls_vf b, ls_vf c) {
 
 /* The upper halves of two vectors of 64-bit integers as one of 32-bit integers. */
 LS_INLINE ls_vu ls_join_upper(ls_vq low, ls_vq high) {
+#if defined(LS_AVX512)
+    const __m512i odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+    return (ls_vu)_mm512_permutex2var_epi32((__m512i)low, odd, (__m512i)high);
+#elif defined(LS_AVX2)
+    const __m256 mixed = _mm256_shuffle_ps((__m256)low, (__m256)high, _MM_SHUFFLE(3, 1, 3, 1));
+    return (ls_vu)_mm256_permute4x64_pd((__m256d)mixed, _MM_SHUFFLE(3, 1, 2, 0));
+#else
     const ls_hu halves[2] = {__builtin_convertvector(low >> 32, ls_hu), __builtin_convertvector(high >> 32, ls_hu)};
     ls_vu v;
-#if defined(LS_AVX512)
-    v = (ls_vu)_mm512_inserti32x8(_mm512_castsi256_si512((__m256i)halves[0]), (__m256i)halves[1], 1);
-#elif defined(LS_AVX2)
-    v = (ls_vu)_mm256_inserti128_si256(_mm256_castsi128_si256((__m128i)halves[0]), (__m128i)halves[1], 1);
-#else
     memcpy(&v, halves, sizeof v);
-#endif
     return v;
+#endif
 }
 
 /* bf16 is the upper half of a float: of two elements in 32 bits, the one or the other. On a little-endian

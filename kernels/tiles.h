@@ -58,6 +58,7 @@ typedef struct {
     ls_dim outer[LS_MAX_DIMS];
     ls_dim rows, columns;
     int64_t tile_rows, tile_columns, row_tiles, column_tiles;
+    int64_t row_shift; /* rows that the first tile of a column lacks */
     /* The outer dimension, if any, whose layers share cache lines of a tensor: so many of them are
      * computed in turn at one place. */
     int layered;
@@ -243,6 +244,16 @@ static inline void ls_size_tiles(ls_plan *plan) {
     plan->gap = plan->by_rows && plan->square ? LS_LINE : 0;
 }
 
+/* Rows before the first that share its cache line in a transposed tensor, the output for choice: tiles
+ * that begin with a line neither read nor write one twice. */
+static inline int64_t ls_row_shift(const ls_plan *plan) {
+    const int64_t item = (int64_t)plan->job.itemsize;
+    for (int t = LS_TENSORS - 1; plan->square && t >= 0; t--)
+        if (plan->rows.strides[t] == item && ls_abs(plan->columns.strides[t]) > item)
+            return ls_min((int64_t)((uintptr_t)plan->base[t] % LS_LINE) / item, plan->tile_rows - 1);
+    return 0;
+}
+
 /* Steps of an outer dimension: one per position, or one per group of layers. */
 LS_INLINE int64_t ls_steps(const ls_plan *plan, int d) {
     const int64_t size = plan->outer[d].size;
@@ -267,7 +278,8 @@ static inline int ls_make_plan(ls_plan *plan, const ls_views *views, const ls_jo
             plan->outer[plan->outer_dims++] = dims[d];
     ls_choose_layers(plan);
     ls_size_tiles(plan);
-    plan->row_tiles = ls_ceil_div(plan->rows.size, plan->tile_rows);
+    plan->row_shift = ls_row_shift(plan);
+    plan->row_tiles = ls_ceil_div(plan->rows.size + plan->row_shift, plan->tile_rows);
     plan->column_tiles = ls_ceil_div(plan->columns.size, plan->tile_columns);
     plan->tiles = plan->row_tiles * plan->column_tiles * plan->layers;
     for (int d = 0; d < plan->outer_dims; d++)
@@ -302,9 +314,10 @@ static inline ls_tile ls_locate(const ls_plan *plan, int64_t number) {
     number /= plan->layers;
     const int64_t column = number % plan->column_tiles * plan->tile_columns;
     number /= plan->column_tiles;
-    const int64_t row = number % plan->row_tiles * plan->tile_rows;
+    const int64_t row_tile = number % plan->row_tiles;
+    const int64_t row = row_tile ? row_tile * plan->tile_rows - plan->row_shift : 0;
     number /= plan->row_tiles;
-    tile.rows = ls_min(plan->tile_rows, plan->rows.size - row);
+    tile.rows = ls_min(plan->tile_rows - (row_tile ? 0 : plan->row_shift), plan->rows.size - row);
     tile.columns = ls_min(plan->tile_columns, plan->columns.size - column);
     ls_step(&tile, &plan->rows, row);
     ls_step(&tile, &plan->columns, column);

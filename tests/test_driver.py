@@ -136,6 +136,27 @@ def test_transposed_operands(isa, fmt, shape):
 
 @each_isa
 @each_format
+def test_transposed_operands_at_every_offset_from_a_cache_line(isa, fmt):
+    item, shape = fmt.dtype.itemsize, (300, 150)  # some tiles high, some wide
+    values = [
+        (np.random.default_rng(i).standard_normal(shape) * 3).astype(fmt.dtype) for i in (0, 1)
+    ]
+    expected = compute(isa, "exact", *values, fmt).tobytes()
+    room = np.zeros(math.prod(shape) * item + 128, np.uint8)
+    aligned = -room.ctypes.data % 64
+    for offset in range(0, 64, item):
+        for moved in range(3):
+            where = room[aligned + offset :][: math.prod(shape) * item]
+            view = where.view(fmt.dtype).reshape(shape[::-1]).T
+            tensors = [*values, np.full(shape, 7, fmt.dtype)]
+            view[...] = tensors[moved]
+            tensors[moved] = view
+            compute(isa, "exact", *tensors[:2], fmt, out=tensors[2])
+            assert np.ascontiguousarray(tensors[2]).tobytes() == expected, (offset, moved)
+
+
+@each_isa
+@each_format
 @pytest.mark.parametrize("shape", [(40, 33, 50), (17, 70, 35), (65, 2, 33)])
 def test_every_tensor_dense_in_another_dimension(isa, fmt, shape):
     rng = np.random.default_rng(3)
